@@ -1,0 +1,106 @@
+"""easy_as: compute kernels in Python that run on any CPU and on Apple GPUs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from eas import errors
+from eas._version import __version__
+from eas.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
+
+if TYPE_CHECKING:
+    from eas import dtypes, mk, runtime
+    from eas.autotune import Config, autotune
+    from eas.compiler import CompiledKernel
+    from eas.frontend.constexpr import constexpr
+    from eas.kernel import Kernel, kernel
+    from eas.tensor import (
+        Tensor,
+        arange,
+        empty,
+        empty_like,
+        from_dlpack,
+        from_numpy,
+        from_torch,
+        full,
+        ones,
+        tensor,
+        to_dlpack,
+        to_torch,
+        zeros,
+    )
+
+# Where a public name comes from; it is imported when somebody first asks for it.
+_HOMES = {
+    "CompiledKernel": "eas.compiler",
+    "Config": "eas.autotune",
+    "Kernel": "eas.kernel",
+    "autotune": "eas.autotune",
+    "constexpr": "eas.frontend.constexpr",
+    "kernel": "eas.kernel",
+} | dict.fromkeys(
+    [
+        "Tensor", "arange", "empty", "empty_like", "from_dlpack", "from_numpy", "from_torch",
+        "full", "ones", "tensor", "to_dlpack", "to_torch", "zeros",
+    ],
+    "eas.tensor",
+)  # fmt: skip
+_MODULES = ("dtypes", "mk", "runtime")
+
+__all__ = [
+    "CompiledKernel",
+    "Config",
+    "Kernel",
+    "Tensor",
+    "__version__",
+    "arange",
+    "autotune",
+    "constexpr",
+    "dtypes",
+    "empty",
+    "empty_like",
+    "errors",
+    "from_dlpack",
+    "from_numpy",
+    "from_torch",
+    "full",
+    "kernel",
+    "mk",
+    "ones",
+    "runtime",
+    "tensor",
+    "to_dlpack",
+    "to_torch",
+    "zeros",
+    *errors.__all__,
+]
+
+
+class _Package(ModuleType):
+    """The package: loads public names on demand, and keeps them.
+
+    `eas.kernel` is the decorator although there is a module of that name: importing a submodule
+    sets it as an attribute of its package, and that must not replace the function.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"eas.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'eas' has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,151 @@
+"""What this machine has: versions, backends, compilers, torch, DLPack and the disk cache, as text."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from eas import config
+from eas._version import __version__
+from eas.runtime import get_runtime
+
+BACKENDS = ("interp", "cpu", "sim", "mps")
+MIN_CLANG = 19  # older ones lack _Float16 and __bf16, which Metal's half and bfloat need
+
+Row = tuple[str, str]
+
+
+def report() -> str:
+    """All sections as aligned text."""
+    torch = _import_torch()
+    sections: list[tuple[str, list[Row]]] = [
+        ("eas", _versions()),
+        ("backends", [(name, _backend(name)) for name in BACKENDS]),
+        ("C++ compilers", _compilers()),
+        ("torch", _torch(torch)),
+        ("DLPack", _dlpack(torch)),
+        ("disk cache", _disk_cache()),
+    ]
+    lines: list[str] = []
+    for title, rows in sections:
+        lines += [title, *(f"  {name:<16} {text}" for name, text in rows)]
+    return "\n".join(lines)
+
+
+def _versions() -> list[Row]:
+    return [
+        ("version", __version__),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
+        ("platform", f"{platform.platform()}, {os.cpu_count()} cores"),
+        ("numpy", np.__version__),
+        ("llvmlite", _installed_version("llvmlite") or "not installed"),
+    ]
+
+
+def _backend(name: str) -> str:
+    runtime = get_runtime(name)
+    if runtime.is_available():
+        return "available"
+    return f"not available: {runtime.why_unavailable()}"
+
+
+def _compilers() -> list[Row]:
+    zig = _installed_version("ziglang")
+    gxx = shutil.which("g++")
+    return [
+        ("clang", _clang()),
+        ("ziglang", zig or "not found; pip install 'easy-as[sim]'"),
+        ("g++", f"{gxx} (cannot build the software Metal)" if gxx else "not found"),
+    ]
+
+
+def _clang() -> str:
+    """The newest clang++ on the path, with a remark if it is too old."""
+    names = ["clang++", *(f"clang++-{n}" for n in range(MIN_CLANG, MIN_CLANG + 12))]
+    found = [(_major_version(path), path) for path in map(shutil.which, names) if path]
+    if not found:
+        return "not found"
+    major, path = max(found)
+    remark = "" if major >= MIN_CLANG else f", too old: needs {MIN_CLANG} or newer"
+    return f"{major} ({path}{remark})"
+
+
+def _major_version(compiler: str) -> int:
+    """0 if the compiler does not tell."""
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r"version (\d+)", done.stdout)
+    return int(match[1]) if match else 0
+
+
+def _import_torch() -> ModuleType | str:
+    """The module, or why there is none."""
+    if importlib.util.find_spec("torch") is None:
+        return "not installed; pip install 'easy-as[torch]'"
+    try:
+        return importlib.import_module("torch")
+    except (ImportError, OSError) as error:  # a broken installation fails to load its libraries
+        return f"installed, but import fails: {error}"
+
+
+def _torch(torch: ModuleType | str) -> list[Row]:
+    if isinstance(torch, str):
+        return [("torch", torch)]
+    return [
+        ("torch", str(torch.__version__)),
+        ("MPS", "available" if torch.backends.mps.is_available() else "not available"),
+        ("compile_shader", "yes" if hasattr(torch.mps, "compile_shader") else "no; torch 2.7 or newer has it"),
+    ]
+
+
+def _dlpack(torch: ModuleType | str) -> list[Row]:
+    rows = [("numpy", _dlpack_support(np.zeros(1).__dlpack__))]
+    if not isinstance(torch, str):
+        rows.append(("torch", _dlpack_support(torch.zeros(1).__dlpack__)))
+    return rows
+
+
+def _dlpack_support(export: Callable[..., object]) -> str:
+    try:
+        export(max_version=(1, 0))
+    except TypeError:
+        return "yes, unversioned only"
+    return "yes, versioned (1.0)"
+
+
+def _disk_cache() -> list[Row]:
+    folder = config.cache_dir()
+    files = [f for f in folder.rglob("*") if f.is_file()] if folder.is_dir() else []
+    mebibytes = sum(f.stat().st_size for f in files) / 2**20
+    return [
+        ("directory", str(folder)),
+        ("size", f"{len(files)} files, {mebibytes:.1f} MiB"),
+        ("writable", "yes" if _is_writable(folder) else "no"),
+        ("in use", "yes" if config.cache_enabled() else "no, EAS_CACHE=0"),
+    ]
+
+
+def _is_writable(folder: Path) -> bool:
+    """Whether the folder, or the nearest existing one that it would be made in, takes new files."""
+    existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+
+def _installed_version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,179 @@
+"""The shape of eas/: who may import whom, how long files and functions get, what `import eas` loads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+EAS = Path(__file__).parents[2] / "eas"
+
+# Low to high. A module may import its own group and every lower line. Names side by side form one
+# group; groups on one line that are divided by `|` are siblings and do not import each other.
+ORDER = """
+errors config _version
+dtypes
+numerics
+types
+ops
+ir irtext
+analysis cost ranges indexing uniformity
+passes | frontend mk
+schedule
+codegen | metal_sim runtime
+interop
+compiler
+kernel autotune
+lazy
+tensor
+lib
+torch_ops
+__init__ __main__ doctor testing
+"""
+
+# path:function -> why it is one idea although it is long; empty is the goal.
+LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
+
+
+def _places(order: str) -> dict[str, tuple[int, int]]:
+    """Unit -> (level, group on that level)."""
+    return {
+        unit: (level, group)
+        for level, line in enumerate(order.split("\n"))
+        for group, units in enumerate(line.split("|"))
+        for unit in units.split()
+    }
+
+
+PLACES = _places(ORDER)
+FILES = sorted(EAS.rglob("*.py"))
+
+
+def _unit(path: Path) -> str:
+    """The first name below `eas`: a top-level module or package."""
+    return path.relative_to(EAS).parts[0].removesuffix(".py")
+
+
+def _is_unit(name: str) -> bool:
+    return (EAS / f"{name}.py").exists() or (EAS / name).is_dir()
+
+
+def _unit_of_name(dotted: str) -> str | None:
+    """`eas.ir.Inst` -> `ir`, `eas.Tensor` -> `__init__`, `numpy` -> None."""
+    first, *rest = dotted.split(".")
+    if first != "eas":
+        return None
+    return rest[0] if rest and _is_unit(rest[0]) else "__init__"
+
+
+def _imported_names(node: ast.AST, package: list[str]) -> list[str]:
+    """Full dotted names that one import statement or `import_module("...")` call asks for."""
+    match node:
+        case ast.Import(names=names):
+            return [a.name for a in names]
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = package[: len(package) - level + 1] if level else []
+            prefix = ".".join([*base, *([module] if module else [])])
+            return [f"{prefix}.{a.name}" for a in names]
+        case ast.Call(func=ast.Attribute(attr="import_module") | ast.Name(id="import_module"), args=[ast.Constant(value=str(name)), *_]):
+            return [name]
+    return []
+
+
+def _imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, unit) of every import of eas in a file: at the top, in functions, under TYPE_CHECKING."""
+    package = ["eas", *path.relative_to(EAS).parts[:-1]]
+    for node in ast.walk(tree):
+        for name in _imported_names(node, package):
+            if (unit := _unit_of_name(name)) is not None:
+                yield node.lineno, unit  # type: ignore[attr-defined]  # every node with names has a line
+
+
+def _may_import(importer: str, imported: str) -> bool:
+    if importer == imported:
+        return True
+    return PLACES[imported][0] < PLACES[importer][0] or PLACES[imported] == PLACES[importer]
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def test_every_unit_has_a_place():
+    assert {_unit(p) for p in FILES} - set(PLACES) == set(), "give the new module a place in ORDER"
+
+
+def test_imports_point_down():
+    wrong = [
+        f"{path.relative_to(EAS.parent)}:{line}: {_unit(path)} may not import {unit}"
+        for path in FILES
+        for line, unit in _imports(path, _parse(path))
+        if not _may_import(_unit(path), unit)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "allowed"),
+    [
+        ("config", "errors", True),
+        ("irtext", "ir", True),
+        ("passes", "analysis", True),
+        ("mk", "frontend", True),
+        ("passes", "frontend", False),
+        ("runtime", "codegen", False),
+        ("runtime", "metal_sim", True),
+        ("ir", "kernel", False),
+        ("lib", "__init__", False),
+    ],
+)
+def test_order_says_who_may_import_whom(importer, imported, allowed):
+    assert _may_import(importer, imported) is allowed
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import eas.ir", ["eas.ir"]),
+        ("from eas import ir, mk", ["eas.ir", "eas.mk"]),
+        ("from eas.ir import Inst", ["eas.ir.Inst"]),
+        ("from . import cpu", ["eas.runtime.cpu"]),
+        ("from ..ir import Inst", ["eas.ir.Inst"]),
+        ("def f():\n    import eas.ir", ["eas.ir"]),
+        ("if TYPE_CHECKING:\n    from eas import ir", ["eas.ir"]),
+        ("importlib.import_module('eas.kernel')", ["eas.kernel"]),
+    ],
+)
+def test_every_form_of_import_is_seen(source, names):
+    seen = [n for node in ast.walk(ast.parse(source)) for n in _imported_names(node, ["eas", "runtime"])]
+    assert seen == names
+
+
+def test_no_file_is_too_long():
+    lengths = {str(p.relative_to(EAS)): p.read_text(encoding="utf-8").count("\n") for p in FILES}
+    long = {name: n for name, n in lengths.items() if n > MAX_FILE_LINES}
+    assert long.keys() == LONG_FILES.keys(), long
+
+
+def test_no_function_is_too_long():
+    long = {
+        f"{path.relative_to(EAS)}:{node.name}": size
+        for path in FILES
+        for node in ast.walk(_parse(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    }
+    assert long.keys() == LONG_FUNCTIONS.keys(), long
+
+
+@pytest.mark.skipif(not (EAS / "__init__.py").exists(), reason="eas/__init__.py is not written yet")
+def test_import_eas_loads_neither_torch_nor_llvmlite():
+    code = "import sys, eas; print(sorted({'torch', 'llvmlite'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=EAS.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

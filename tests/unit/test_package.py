@@ -1,0 +1,78 @@
+"""What is shipped: the version, the dependency lists, the README's commands, and what stays out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from eas._version import __version__
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+
+RUN = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e . && .venv/bin/python -m examples.add"
+TEST = 'python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e ".[test,torch]" && .venv/bin/python -m pytest -q -n auto'
+UV = ("uv run python -m examples.add", "uv run python -m pytest -q -n auto")
+
+
+def test_version_has_one_source():
+    assert "version" in PROJECT["dynamic"]
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "eas._version.__version__"}
+
+
+def test_installed_version_is_the_source_version():
+    try:
+        installed = importlib.metadata.version("easy-as")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("easy-as runs from its sources here")
+    assert installed == __version__
+
+
+@pytest.mark.skipif(not (ROOT / "eas" / "__init__.py").exists(), reason="eas/__init__.py is not written yet")
+def test_eas_exposes_its_version():
+    import eas
+
+    assert eas.__version__ == __version__
+
+
+def test_runtime_dependencies_are_numpy_and_llvmlite():
+    assert [d.split(">")[0] for d in PROJECT["dependencies"]] == ["numpy", "llvmlite"]
+
+
+def test_dev_group_is_torch_free():
+    assert PYPROJECT["dependency-groups"]["dev"] == ["easy-as[test]"]
+    assert not any(d.startswith("torch") for d in PROJECT["optional-dependencies"]["test"])
+
+
+def test_constraints_pin_torch_only():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["torch==2.13.0"]
+
+
+def test_only_eas_is_packaged():
+    assert PYPROJECT["tool"]["setuptools"]["packages"]["find"] == {"include": ["eas*"]}
+    assert (ROOT / "eas" / "py.typed").exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_no_lock_file_is_tracked():
+    tracked = subprocess.run(["git", "ls-files", "uv.lock"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert tracked.stdout == ""
+    assert "uv.lock" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
+def test_readme_opens_with_the_two_commands(name):
+    if not (ROOT / name).exists():
+        pytest.skip(f"{name} is not written yet")
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if line.startswith("python3 -m venv")]
+    assert commands[:2] == [RUN, TEST]  # .ci/run takes its test command from this very line
+    for command in UV:
+        assert any(line.startswith(command) for line in lines), command
