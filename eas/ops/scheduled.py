@@ -1,0 +1,91 @@
+"""Rows that only scheduled IR has: nests, loops over lanes, scratch memory.
+
+A scheduled module is the same IR after `schedule/`: `nests` groups block instructions that run in
+one loop nest, `loops` replaces blocks by scalars inside explicit loops. In such a loop a value is
+*varying* when it depends on `lane`; targets hold it in a vector of the loop's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eas import dtypes
+from eas.errors import InvalidIR
+from eas.ops.memory import need_element, need_mask, need_pointer
+from eas.ops.rules import fixed, nothing
+from eas.ops.table import Attrs, Op, RegionSig, Trait, register
+from eas.types import Space, Type
+
+
+def _yields(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    return regions[0].yields
+
+
+def _loop_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    carried = tuple(types[2:])
+    body = regions[0]
+    if body.params != (types[0], *carried) or body.yields != carried:
+        raise InvalidIR("loop: carried values, parameters and yields differ")
+    return carried
+
+
+def _hreduce_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    if regions[0].params != (*types, *types) or regions[0].yields != tuple(types):
+        raise InvalidIR("hreduce: the combine region does not fit its operands")
+    return tuple(types)
+
+
+def _vscan_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    if regions[0].params != tuple(types) or regions[0].yields != (types[0],):
+        raise InvalidIR("vscan: the combine region does not fit its operands")
+    return tuple(types)
+
+
+def _scratch_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    return (Type(attrs["dtype"], (), Space.SCRATCH),)
+
+
+def _vload_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    need_pointer("vload", types[0])
+    if len(types) > 1:
+        need_mask("vload", types[1], ())
+    return (Type(types[0].dtype),)
+
+
+def _can_stream_rule(
+    types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]
+) -> tuple[Type, ...]:
+    need_pointer("can_stream", types[0])
+    return (Type(dtypes.bool_),)
+
+
+def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
+    need_pointer("vstore", types[0])
+    need_element("vstore", types[1], types[0])
+
+
+_S = Trait.SCHEDULED
+register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, attrs=("shape",), regions=1))
+register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, attrs=("size", "dtype")))
+register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
+register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop.", Trait.PURE | Trait.CHEAP | _S))
+register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes.", Trait.READS | _S))
+register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
+register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes.", Trait.WRITES | _S))
+register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
+register(Op("hreduce", "scheduled", "*values", _hreduce_rule, "Combine the lanes of carried values into one value each.", Trait.PURE | _S, attrs=("lanes",), regions=1))
+
+
+def _check_contract(types: Sequence[Type], attrs: Attrs) -> None:
+    for t in types:
+        need_pointer("contract", t)
+
+
+def _check_contract_numbers(types: Sequence[Type], attrs: Attrs) -> None:
+    _check_contract((*types[:3], *types[6:]), attrs)
+
+
+register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `target`: bytes of a vector, number of vector registers. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "a_column", "b_transposed", "target", "ahead")))
+register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, attrs=("size", "source_row", "target_row")))
+register(Op("sort_row", "scheduled", "keys, index, spare_keys, spare_index", nothing(_check_contract), "Sort n keys in place, stably, and their indices with them; NaN is the largest.", Trait.READS | Trait.WRITES | _S, attrs=("n", "descending")))
+register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | _S, attrs=("prefix", "dtypes", "shapes")))
