@@ -1,0 +1,117 @@
+"""What one program moves and computes, as far as it can be told before the launch: an estimate for reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eas.analysis import Producers, producers
+from eas.ir import Inst, IRModule, Region, Trait, Value
+from eas.types import Space
+
+_FREE = frozenset(("cast", "bitcast", "select", "neg", "abs", "copysign", "multiple_of", "max_contiguous", "max_constancy"))
+_SIMDGROUP = 32  # threads that share the work of one `mma`
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes of device memory that are read and written, and float operations; None where unknown.
+
+    Every lane counts, also one that is masked off, and of a branch the dearer side. A function such
+    as `exp` is one operation.
+    """
+
+    nbytes: int | None = 0
+    flops: int | None = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(_sum(self.nbytes, other.nbytes), _sum(self.flops, other.flops))
+
+    def times(self, n: int | None) -> Cost:
+        """n times as much; None times something is unknown."""
+        return Cost(_product(self.nbytes, n), _product(self.flops, n))
+
+    def or_more(self, other: Cost) -> Cost:
+        return Cost(_larger(self.nbytes, other.nbytes), _larger(self.flops, other.flops))
+
+
+def program_cost(module: IRModule) -> Cost:
+    """The cost of one program (thread mode: of one threadgroup) of an optimised module."""
+    cost = _region(module.body, producers(module))
+    return cost.times(module.attr("threads", 1)) if module.mode == "thread" else cost
+
+
+def _region(region: Region, origin: Producers) -> Cost:
+    cost = Cost()
+    for inst in region.body:
+        cost += _inst(inst, origin)
+    return cost
+
+
+def _inst(inst: Inst, origin: Producers) -> Cost:
+    inner = [_region(region, origin) for region in inst.regions]
+    match inst.op.name:
+        case "for":
+            return inner[0].times(_trips(inst, origin))
+        case "while":
+            return (inner[0] + inner[1]).times(None)
+        case "if":
+            return inner[0].or_more(inner[1])
+        case "reduce":
+            return inner[0].times(inst.operands[0].type.size - inst.outs[0].type.size)
+        case "scan":
+            return inner[0].times(inst.operands[0].type.size)
+        case "dot":
+            is_float = inst.operands[0].dtype.is_float
+            return Cost(flops=2 * inst.out.type.size * inst.operands[0].shape[-1] if is_float else 0)
+        case "mma":
+            # One simdgroup multiplies two 8x8 matrices; this is the share of one thread.
+            reads = (inst.operands[0], inst.operands[2])
+            return Cost(sum(_nbytes(v, 64 // _SIMDGROUP) for v in reads), 2 * 8 * 8 * 8 // _SIMDGROUP)
+        case "mma_store":
+            return Cost(_nbytes(inst.operands[0], 64 // _SIMDGROUP))
+    return Cost(_moved(inst), _lanewise_flops(inst))
+
+
+def _moved(inst: Inst) -> int:
+    """An atomic reads and writes."""
+    ways = inst.op.has(Trait.READS) + inst.op.has(Trait.WRITES)
+    return ways * _nbytes(inst.operands[0], inst.operands[0].type.size) if ways else 0
+
+
+def _nbytes(pointer: Value, elements: int) -> int:
+    return elements * pointer.dtype.nbytes if pointer.type.space is Space.DEVICE else 0
+
+
+def _lanewise_flops(inst: Inst) -> int:
+    if not inst.op.is_pure or not inst.op.has(Trait.ELEMENTWISE) or inst.op.name in _FREE:
+        return 0
+    each = 2 if inst.op.name == "fma" else 1
+    return sum(each * out.type.size for out in inst.outs if out.type.is_value and out.dtype.is_float)
+
+
+def _trips(loop: Inst, origin: Producers) -> int | None:
+    """Iterations of a `for` whose range is constant."""
+    bounds = [_constant(v, origin) for v in loop.operands[:3]]
+    start, end, step = bounds
+    if start is None or end is None or step is None:
+        return None
+    return len(range(start, end, step)) if step else 0
+
+
+def _constant(value: Value, origin: Producers) -> int | None:
+    inst = origin.get(value)
+    return int(inst["value"]) if inst is not None and inst.op.name == "const" else None
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _product(amount: int | None, n: int | None) -> int | None:
+    if amount == 0:
+        return 0
+    return None if amount is None or n is None else amount * n
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else max(a, b)
