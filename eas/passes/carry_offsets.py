@@ -1,0 +1,144 @@
+"""Loops and branches that carry a pointer carry its distance from its buffer instead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from eas import dtypes
+from eas.ir import Inst, IRModule, Region, Value, make, walk
+from eas.passes.rewriting import Rewriter
+from eas.types import Type
+
+_OFFSET = Type(dtypes.i64)
+_CONTROL = ("if", "for", "while")
+Roots = dict[Value, Value | None]
+
+
+def carry_offsets(module: IRModule) -> IRModule:
+    """No loop or branch yields a scalar pointer, unless it may point into several buffers."""
+    roots = _roots(module)
+    if not any(roots.get(out) for inst in walk(module.body) if inst.regions for out in inst.outs):
+        return module
+    return module.with_body(_Carrier(roots).region_of(module.body, (), 0))
+
+
+class _Slot(NamedTuple):
+    """One result of a loop or branch, and everything that flows into it."""
+
+    out: Value
+    params: tuple[Value, ...]
+    sources: tuple[Value, ...]
+
+
+def _slots(inst: Inst) -> Iterator[_Slot]:
+    n = len(inst.outs)
+    inits = () if inst.op.name == "if" else inst.operands[len(inst.operands) - n :]
+    for i, out in enumerate(inst.outs):
+        params = tuple(r.params[len(r.params) - n + i] for r in inst.regions if r.params)
+        yields = tuple(r.yields[i] for r in _yielding(inst))
+        yield _Slot(out, params, (*inits[i : i + 1], *yields))
+
+
+def _yielding(inst: Inst) -> tuple[Region, ...]:
+    """The regions that yield the results: not the test of a `while`."""
+    return inst.regions[-1:] if inst.op.name == "while" else inst.regions
+
+
+def _roots(module: IRModule) -> Roots:
+    """The argument or allocation that each scalar pointer points into; None for one of several."""
+    roots: Roots = {a.value: a.value for a in module.args if a.is_buffer}
+    before: Roots | None = None
+    while before != roots:
+        before = dict(roots)
+        for inst in walk(module.body):
+            _update_roots(inst, roots)
+    return roots
+
+
+def _update_roots(inst: Inst, roots: Roots) -> None:
+    if inst.op.name in _CONTROL:
+        for slot in _slots(inst):
+            found = {roots[v] for v in slot.sources if v in roots}
+            for value in (slot.out, *slot.params) if found else ():
+                roots[value] = found.copy().pop() if len(found) == 1 else None
+        return
+    for out in inst.outs:
+        if out.type.is_pointer and out.type.is_scalar and not inst.operands:
+            roots[out] = out
+        elif out.type.is_pointer and out.type.is_scalar and inst.operands[0] in roots:
+            roots[out] = roots[inst.operands[0]]
+
+
+class _Carrier(Rewriter):
+    def __init__(self, roots: Roots) -> None:
+        super().__init__()
+        self.roots = roots
+        self.distance: dict[Value, Value] = {}
+
+    def visit(self, inst: Inst) -> None:
+        self.loc = inst.loc
+        operands = [self.use(v) for v in inst.operands]
+        if inst.op.name not in _CONTROL:
+            self.append(replace(inst, operands=tuple(operands)))
+            return
+        n = len(inst.outs)
+        moved = {i for i, out in enumerate(inst.outs) if self.roots.get(out) is not None}
+        for i in moved if inst.op.name != "if" else ():
+            at = len(operands) - n + i
+            operands[at] = self.offset(operands[at])
+        yielding = _yielding(inst)
+        regions = [self.region_of(r, moved, n, r in yielding) for r in inst.regions]
+        self.loc = inst.loc
+        new = self.append(
+            make(
+                inst.op.name,
+                operands,
+                dict(inst.attrs),
+                regions,
+                inst.loc,
+                [v.hint for v in inst.outs],
+            )
+        )
+        for i, (old, out) in enumerate(zip(inst.outs, new.outs, strict=True)):
+            self.replaced[old] = self.pointer(old, out) if i in moved else out
+
+    def region_of(
+        self, region: Region, moved: Collection[int], n: int, yields_slots: bool = True
+    ) -> Region:
+        """The region with offsets for those of its last `n` parameters and yields that moved."""
+        self._blocks.append([])
+        params = list(region.params)
+        for i in moved if params else ():
+            at = len(params) - n + i
+            params[at] = Value(_OFFSET, region.params[at].hint)
+            self.replaced[region.params[at]] = self.pointer(region.params[at], params[at])
+        for inst in region.body[:-1]:
+            self.visit(inst)
+        self.loc = region.body[-1].loc
+        yields = [self.use(v) for v in region.yields]
+        for i in moved if yields_slots else ():
+            yields[i] = self.offset(yields[i])
+        self.append(make("yield", yields, loc=self.loc))
+        return Region(tuple(params), tuple(self._blocks.pop()))
+
+    def pointer(self, old: Value, offset: Value) -> Value:
+        """What stands for the pointer `old`, of which only the distance is carried."""
+        root = self.roots[old]
+        assert root is not None
+        pointer = self.emit("addptr", root, offset, hints=[old.hint])
+        self.distance[pointer] = offset
+        return pointer
+
+    def offset(self, pointer: Value) -> Value:
+        """How far `pointer` is from its root, in elements."""
+        if pointer in self.distance:
+            return self.distance[pointer]
+        inst = self.producer.get(pointer)
+        if inst is None or not inst.operands:
+            return self.const(0, _OFFSET)
+        before = self.offset(inst.operands[0])
+        if inst.op.name != "addptr":  # a hint
+            return before
+        return self.emit("add", before, self.emit("cast", inst.operands[1], type=_OFFSET))
