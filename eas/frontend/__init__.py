@@ -1,0 +1,1 @@
+"""Turns Python functions into traceable form and records what they read."""

@@ -1,0 +1,253 @@
+"""Collects the instructions of one trace: open regions, who may be used where, source places."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from eas.errors import EscapedValue, ModeMismatch, OutsideKernel
+from eas.ir import (
+    Arg,
+    AttrItems,
+    Inst,
+    IRModule,
+    LaunchMode,
+    Loc,
+    Region,
+    Value,
+    make,
+    sorted_attrs,
+)
+from eas.types import Type
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_KERNEL_CODE = (_PACKAGE + "lib" + os.sep,)  # kernels that eas ships read like a user's
+_BETWEEN = (contextlib.__file__, os.path.dirname(np.__file__) + os.sep)  # stand between a kernel and us
+_internal: dict[str, bool] = {}
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a file is part of eas itself (or carries its calls) and so never shown to the kernel's author."""
+    known = _internal.get(filename)
+    if known is None:
+        ours = filename.startswith(_PACKAGE) and not filename.startswith(_KERNEL_CODE)
+        known = _internal[filename] = ours or filename.startswith(_BETWEEN)
+    return known
+
+
+def is_our_frame(frame: FrameType) -> bool:
+    """Whether a frame runs code of eas, the methods that `dataclass` writes for it included."""
+    code = frame.f_code.co_filename
+    return is_internal(code) or (code == "<string>" and str(frame.f_globals.get("__name__")).startswith("eas."))
+
+
+def is_body_of(inner: CodeType, outer: CodeType) -> bool:
+    """Whether a frame only encloses the next one lexically: a loop body that the rewrite made, a comprehension."""
+    return (inner.co_name == outer.co_name or inner.co_name.startswith("<")) and inner in outer.co_consts
+
+
+TRIAL = "trial"  # a scope that becomes part of the enclosing one, or is thrown away
+
+
+class Scope:
+    """An open region: its parameters and the instructions so far."""
+
+    __slots__ = ("body", "kind", "loc", "params")
+
+    def __init__(self, kind: str, loc: Loc | None, params: tuple[Value, ...] = ()) -> None:
+        self.kind = kind
+        self.loc = loc
+        self.params = params
+        self.body: list[Inst] = []
+
+
+class Builder:
+    """The state of one trace. Values remember their scope, so that an escaping one is caught."""
+
+    def __init__(self, name: str, math: str = "safe") -> None:
+        self.name = name
+        self.math = math
+        self.args: list[Arg] = []
+        self.mode: LaunchMode | None = None
+        self.mode_loc: Loc | None = None
+        self.mode_word = ""
+        self.threads = 0
+        self.not_rewritten: dict[CodeType, str] = {}  # why the control flow of a function is Python's own
+        self.on_helper: Callable[[Any], None] = lambda fn: None
+        self.quiet = 0  # > 0 while a loop body is traced again
+        self.changes: dict[int, Loc | None] = {}  # id of a list, dict or set -> where a method of it was called
+        self._top = Scope("kernel", None)
+        self._stack: list[Scope] = [self._top]
+        self._home: dict[Value, Scope] = {}
+        self._stop: FrameType | None = None
+
+    # --- values and instructions ------------------------------------------------------------
+
+    def add_arg(self, name: str, type: Type) -> Value:
+        value = Value(type, name)
+        self.args.append(Arg(name, value))
+        self._home[value] = self._top
+        return value
+
+    def emit(self, name: str, operands: Sequence[Value] = (), attrs: dict[str, Any] | None = None, regions: Sequence[Region] = ()) -> Inst:
+        """Append an instruction at the current place of the user's source."""
+        loc = self.here()
+        for operand in operands:
+            if self._home.get(operand) not in self._stack:
+                self._refuse_escaped(operand, loc)
+        inst = make(name, operands, attrs, regions, loc)
+        scope = self._stack[-1]
+        scope.body.append(inst)
+        for out in inst.outs:
+            self._home[out] = scope
+        return inst
+
+    def _refuse_escaped(self, value: Value, loc: Loc | None) -> None:
+        home = self._home.get(value)
+        what = f"`{value.hint}`" if value.hint else "a value"
+        if home is None:
+            raise EscapedValue(f"{what} belongs to an earlier trace of a kernel", hint="keep traced values in local variables, not in globals or lists that outlive the kernel", loc=loc)
+        raise EscapedValue(f"{what} was made inside the {home.kind} at {home.loc} and does not exist outside of it", hint="assign it to a variable that has a value before the " + home.kind, loc=loc)
+
+    # --- regions ----------------------------------------------------------------------------
+
+    @contextmanager
+    def scope(self, kind: str, types: Sequence[Type] = (), hints: Sequence[str] = ()) -> Iterator[Scope]:
+        """A new open region; nothing reaches the enclosing one until it is closed and used."""
+        params = tuple(Value(t, hints[i] if i < len(hints) else "") for i, t in enumerate(types))
+        scope = Scope(kind, self.here(), params)
+        for p in params:
+            self._home[p] = scope
+        with self.inside(scope):
+            yield scope
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[Scope]:
+        """Go on adding to a scope."""
+        self._stack.append(scope)
+        try:
+            yield scope
+        finally:
+            self._stack.pop()
+
+    def close(self, scope: Scope, yields: Sequence[Value]) -> Region:
+        """End a scope with its yield."""
+        with self.inside(scope):
+            self.emit("yield", yields)
+        return Region(scope.params, tuple(scope.body))
+
+    def commit(self, scope: Scope) -> None:
+        """Make a parameterless scope part of the enclosing one, as if it had never been opened."""
+        outer = self._stack[-1]
+        outer.body += scope.body
+        for inst in scope.body:
+            for out in inst.outs:
+                self._home[out] = outer
+
+    @property
+    def depth(self) -> int:
+        """How many runtime regions are open around the current place."""
+        return sum(scope.kind != TRIAL for scope in self._stack) - 1
+
+    def note_change(self, container: object) -> None:
+        """A method that may change a container is about to be called here."""
+        if self.depth:
+            self.changes[id(container)] = self.here()
+
+    @contextmanager
+    def retracing(self) -> Iterator[None]:
+        """What is traced once more does not print again."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    # --- modes and places -------------------------------------------------------------------
+
+    def need_mode(self, mode: LaunchMode, word: str) -> None:
+        """`word` belongs to one launch mode; using both is an error that shows both lines."""
+        if self.mode is None:
+            self.mode, self.mode_loc, self.mode_word = mode, self.here(), word
+        elif self.mode != mode:
+            first = f"{self.mode_word} at {self.mode_loc}"
+            raise ModeMismatch(f"{word} cannot be used in a kernel that uses {first}: one is for {mode} kernels, the other for {self.mode} kernels", hint="use mk.arange for block (spmd) kernels, mk.tid for thread kernels, never both", loc=self.here())
+
+    def here(self) -> Loc | None:
+        """The user's frames that led to this point, innermost first."""
+        return _place(sys._getframe(1), self._stop)
+
+    def finish(self) -> IRModule:
+        """Close the kernel body."""
+        self._top.body.append(make("yield"))
+        mode: LaunchMode = self.mode or "spmd"
+        attrs: dict[str, Any] = {"threads": self.threads} if mode == "thread" else {}
+        if self.math != "safe":
+            attrs["math"] = self.math
+        items: AttrItems = sorted_attrs(attrs)
+        return IRModule(self.name, tuple(self.args), Region((), tuple(self._top.body)), mode, items)
+
+    @contextmanager
+    def active(self) -> Iterator[Builder]:
+        """Make this the builder that `mk` functions talk to, on this thread."""
+        previous, self._stop = getattr(_current, "builder", None), sys._getframe(2)
+        _current.builder = self
+        try:
+            yield self
+        finally:
+            _current.builder = previous
+
+
+def _place(frame: FrameType | None, stop: FrameType | None) -> Loc | None:
+    frames: list[tuple[CodeType, int]] = []
+    inner: CodeType | None = None
+    while frame is not None and frame is not stop:
+        code = frame.f_code
+        if not is_internal(code.co_filename):
+            if inner is None or not is_body_of(inner, code):
+                frames.append((code, frame.f_lasti))
+            inner = code
+        frame = frame.f_back
+    return Loc(tuple(frames)) if frames else None
+
+
+_current = threading.local()
+
+
+def is_tracing() -> bool:
+    return getattr(_current, "builder", None) is not None
+
+
+def current(word: str = "mk functions") -> Builder:
+    """The builder of the trace in progress; outside of a kernel this is the user's error."""
+    builder: Builder | None = getattr(_current, "builder", None)
+    if builder is None:
+        place = _place(sys._getframe(1), None)
+        where = None if place is None else Loc(place.frames[:1])
+        raise OutsideKernel(f"{word} can only be used inside a kernel", hint="decorate the function with @eas.kernel and call it", loc=where)
+    return builder
+
+
+def hiding_our_frames(fn: FunctionType) -> Callable[..., Any]:
+    """`fn` with a traceback that starts at its caller when it is used outside of a kernel."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        try:
+            return fn(*args, **kwargs)
+        except OutsideKernel as error:
+            error.__traceback__ = None  # every frame below this one is ours, and so is this one
+            raise
+
+    call.__module__ = "eas.mk"  # where pickle finds it
+    return call

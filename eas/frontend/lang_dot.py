@@ -1,0 +1,86 @@
+"""Products that are summed: of blocks as matrices, and of two strided rows of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eas import dtypes
+from eas.errors import TypeMismatch
+from eas.frontend import values
+from eas.frontend.builder import current
+from eas.frontend.hints import checked
+from eas.frontend.lang_cast import cast, spread
+from eas.frontend.lang_memory import address, shift
+from eas.frontend.loops import RuntimeRange
+from eas.frontend.values import (
+    Block,
+    Operand,
+    as_block,
+    cast_to,
+    check_operands,
+    common_dtype,
+    common_shape,
+    constant,
+    emit,
+    emit_inst,
+    is_number,
+    lanewise,
+    plain,
+)
+from eas.ops.dot import accumulator
+from eas.ops.rules import FLOATS, INTS, need_dtype
+from eas.types import Type
+
+
+def dot(
+    a: Operand, b: Operand, acc: Operand | None = None, *strided: Operand, out_dtype: Any = None
+) -> Block:
+    """acc + a @ b of matrices or stacks of them, summed in f32 (f64 for f64) or i32 (i64 for 64 bits); dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K) sums a[base + k*stride] * b[...] over k < K instead. `out_dtype` rounds the result."""
+    if strided:
+        result = _strided_dot(a, b, acc, *strided)
+    else:
+        check_operands("dot", (a, b))
+        dtype = common_dtype("dot", [a, b])
+        left, right = cast_to(as_block(a), dtype), cast_to(as_block(b), dtype)
+        out = Type(accumulator(dtype), (*left.shape[:-1], *right.shape[-1:]))
+        result = emit("dot", left, right, _accumulator(acc, out))
+    return result if out_dtype is None else cast(result, out_dtype)
+
+
+def _accumulator(acc: Any, out: Type) -> Block:
+    if acc is None or is_number(acc):
+        return constant(plain(acc or 0), out.dtype, out.shape)
+    check_operands("dot", (acc,))
+    return spread(cast_to(acc, out.dtype), out.shape)
+
+
+def _strided_dot(*given: Any) -> Block:
+    if len(given) != 7:
+        raise TypeMismatch(
+            f"dot got {len(given)} positional arguments",
+            hint="mk.dot(a, b, acc), or mk.dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K)",
+            loc=current().here(),
+        )
+    a_buf, a_base, a_stride, b_buf, b_base, b_stride, count = given
+    a, b = address("dot", a_buf, a_base), address("dot", b_buf, b_base)
+    shape = common_shape("dot", [a.shape, b.shape])
+    a, b = values.broadcast_to(a, shape), values.broadcast_to(b, shape)
+    dtype = checked(dtypes.common, a.dtype, b.dtype)
+    checked(need_dtype, "dot", Type(dtype), FLOATS + INTS)
+    return _summed(a, a_stride, b, b_stride, count, accumulator(dtype))
+
+
+def _summed(
+    a: Block, a_stride: Any, b: Block, b_stride: Any, count: Any, wide: dtypes.DType
+) -> Block:
+    """A runtime loop over k that adds a[k * a_stride] * b[k * b_stride]."""
+    builder, bounds = current("mk.dot"), RuntimeRange(0, count).bounds()
+    total = constant(0, wide, a.shape)
+    with builder.scope("for loop", [bounds[0].type, total.type], ["k", "acc"]) as scope:
+        k, partial = (Block(p) for p in scope.params)
+        left = emit("load", shift("dot", a, lanewise("mul", k, a_stride)))
+        right = emit("load", shift("dot", b, lanewise("mul", k, b_stride)))
+        product = lanewise("mul", cast_to(left, wide), cast_to(right, wide))
+        following = lanewise("add", partial, product)
+    region = builder.close(scope, [following.value])
+    return Block(emit_inst("for", *bounds, total, regions=[region]).out)

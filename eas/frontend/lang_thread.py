@@ -1,0 +1,154 @@
+"""What only thread kernels have: ids, threadgroup memory, barriers, simdgroup functions and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from eas import dtypes
+from eas.errors import ModeMismatch, ShapeMismatch
+from eas.frontend.builder import Builder, current
+from eas.frontend.lang_index import bounds, grid_axis
+from eas.frontend.lang_math import described
+from eas.frontend.lang_memory import address
+from eas.frontend.values import (
+    Block,
+    Operand,
+    as_block,
+    emit,
+    emit_inst,
+    static_dtype,
+    static_int,
+    to_bool,
+)
+from eas.types import Space, Type
+
+MAX_THREADS = 1024
+_allocations: WeakKeyDictionary[Builder, int] = WeakKeyDictionary()
+
+
+def _thread(name: str) -> Builder:
+    builder = current(f"mk.{name}")
+    builder.need_mode("thread", f"mk.{name}")
+    return builder
+
+
+def tid(start: int, end: int | None = None) -> Block:
+    """start + this thread's position in its threadgroup of end - start threads (1 to 1024); tid(n) counts from 0; i32."""
+    builder = _thread("tid")
+    lo, hi = bounds("tid", start, end)
+    count = hi - lo
+    if not 1 <= count <= MAX_THREADS:
+        raise ShapeMismatch(
+            f"tid({lo}, {hi}) asks for {count} threads per threadgroup",
+            hint=f"use 1 to {MAX_THREADS} threads",
+            loc=builder.here(),
+        )
+    if builder.threads not in (0, count):
+        raise ModeMismatch(
+            f"tid({lo}, {hi}) asks for {count} threads per threadgroup, an earlier mk.tid for {builder.threads}",
+            hint="use one length for all mk.tid of a kernel",
+            loc=builder.here(),
+        )
+    builder.threads = count
+    return emit("tid", start=lo, end=hi)
+
+
+def local_id(axis: int = 0) -> Block:
+    """This thread's position in its threadgroup along axis 0, 1 or 2; i32."""
+    _thread("local_id")
+    return emit("local_id", axis=grid_axis("local_id", axis))
+
+
+def lane_id() -> Block:
+    """This thread's position in its simdgroup, 0 to 31; i32."""
+    _thread("lane_id")
+    return emit("lane_id")
+
+
+def sg_id() -> Block:
+    """The index of this thread's simdgroup in its threadgroup; i32."""
+    _thread("sg_id")
+    return emit("sg_id")
+
+
+def alloc_tg(size: int, dtype: Any = dtypes.f32) -> Block:
+    """A pointer to `size` elements of threadgroup memory, uninitialised; f32 unless told."""
+    builder = _thread("alloc_tg")
+    count = static_int(size, "the size of alloc_tg")
+    number = _allocations[builder] = _allocations.get(builder, -1) + 1
+    return emit("alloc_tg", size=count, dtype=static_dtype(dtype), name=f"tg{number}")
+
+
+def barrier() -> None:
+    """All threads of the threadgroup meet here; what they wrote before is seen after."""
+    _thread("barrier")
+    emit_inst("barrier")
+
+
+def _simd(name: str) -> Callable[[Operand], Block]:
+    def function(x: Operand) -> Block:
+        _thread(name)
+        return emit(name, as_block(x))
+
+    made: Callable[[Operand], Block] = described(function, name, name)
+    return made
+
+
+def _shuffle(name: str) -> Callable[[Operand, Operand], Block]:
+    def function(x: Operand, n: Operand) -> Block:
+        _thread(name)
+        return emit(name, as_block(x), as_block(n))
+
+    made: Callable[[Operand, Operand], Block] = described(function, name, name)
+    return made
+
+
+def _vote(name: str) -> Callable[[Operand], Block]:
+    def function(x: Operand) -> Block:
+        _thread(name)
+        return emit(name, to_bool(x))
+
+    made: Callable[[Operand], Block] = described(function, name, name)
+    return made
+
+
+simd_sum, simd_product = _simd("simd_sum"), _simd("simd_product")
+simd_max, simd_min = _simd("simd_max"), _simd("simd_min")
+simd_and, simd_or, simd_xor = _simd("simd_and"), _simd("simd_or"), _simd("simd_xor")
+simd_prefix_inclusive_sum = _simd("simd_prefix_inclusive_sum")
+simd_prefix_exclusive_sum = _simd("simd_prefix_exclusive_sum")
+simd_prefix_inclusive_product = _simd("simd_prefix_inclusive_product")
+simd_prefix_exclusive_product = _simd("simd_prefix_exclusive_product")
+simd_shuffle, simd_broadcast = _shuffle("simd_shuffle"), _shuffle("simd_broadcast")
+simd_shuffle_xor = _shuffle("simd_shuffle_xor")
+simd_shuffle_up, simd_shuffle_down = _shuffle("simd_shuffle_up"), _shuffle("simd_shuffle_down")
+simd_all, simd_any, simd_ballot = _vote("simd_all"), _vote("simd_any"), _vote("simd_ballot")
+
+
+def mma_zero(dtype: Any = dtypes.f32) -> Block:
+    """An 8x8 simdgroup matrix of zeros; f32 unless told."""
+    _thread("mma_zero")
+    return emit("mma_zero", type=Type(static_dtype(dtype), (8, 8), Space.SIMDGROUP))
+
+
+def mma(
+    a_buf: Block,
+    a_base: Operand,
+    a_stride: Operand,
+    b_buf: Block,
+    b_base: Operand,
+    b_stride: Operand,
+    acc: Block,
+) -> Block:
+    """acc + A @ B of two 8x8 matrices in memory, whose rows start at base + r * stride (in elements)."""
+    _thread("mma")
+    a, b = address("mma", a_buf, a_base), address("mma", b_buf, b_base)
+    return emit("mma", a, as_block(a_stride), b, as_block(b_stride), as_block(acc))
+
+
+def mma_store(buf: Block, base: Operand, stride: Operand, frag: Block) -> None:
+    """Write an 8x8 matrix to memory, row r at base + r * stride (in elements), rounded to the buffer's dtype."""
+    _thread("mma_store")
+    emit_inst("mma_store", address("mma_store", buf, base), as_block(stride), as_block(frag))

@@ -1,0 +1,228 @@
+"""Python's operators and the methods of traced values: one table, added to `Block` on import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from eas import dtypes
+from eas.errors import TypeMismatch
+from eas.frontend import (
+    lang_cast,
+    lang_dot,
+    lang_fold,
+    lang_index,
+    lang_math,
+    lang_order,
+    lang_reduce,
+    lang_shape,
+)
+from eas.frontend.builder import current
+from eas.frontend.lang_memory import shift
+from eas.frontend.values import (
+    Block,
+    cast_to,
+    check_operands,
+    common_dtype,
+    common_shape,
+    constant,
+    emit,
+    is_number,
+    lanewise,
+    plain,
+)
+from eas.frontend.values import broadcast_to as to_shape
+
+Binary = Callable[[Any, Any], Any]
+
+
+def _is_pointer(x: Any) -> bool:
+    return isinstance(x, Block) and x.type.is_pointer
+
+
+def _refuse_pointers(text: str, hint: str) -> Any:
+    raise TypeMismatch(text, hint=hint, loc=current().here())
+
+
+def add(a: Any, b: Any) -> Block:
+    """a + b, or a pointer moved by a number of elements."""
+    if _is_pointer(a) and _is_pointer(b):
+        _refuse_pointers(
+            "two pointers cannot be added", "add offsets, then add them to one pointer"
+        )
+    if _is_pointer(a):
+        return shift("pointer", a, b)
+    return shift("pointer", b, a) if _is_pointer(b) else lanewise("add", a, b)
+
+
+def sub(a: Any, b: Any) -> Block:
+    """a - b, or a pointer moved back by a number of elements."""
+    if _is_pointer(b):
+        _refuse_pointers(
+            "a pointer cannot be subtracted", "subtract offsets, and add them to one pointer"
+        )
+    if not _is_pointer(a):
+        return lanewise("sub", a, b)
+    back = -plain(b) if is_number(b) else lanewise("neg", _signed(b))
+    return shift("pointer", a, back)
+
+
+def _signed(offset: Any) -> Any:
+    """An unsigned offset in a type that holds its negative; u64 is as wide as an address and may wrap."""
+    if (
+        isinstance(offset, Block)
+        and offset.type.is_value
+        and offset.dtype.is_int
+        and not offset.dtype.is_signed
+    ):
+        return cast_to(offset, dtypes.i64)
+    return offset
+
+
+def _shifted(name: str) -> Binary:
+    def function(a: Any, b: Any) -> Block:
+        check_operands(name, (a, b))
+        dtype = a.dtype if isinstance(a, Block) else common_dtype(name, [a, b])
+        dtype = dtypes.i32 if dtype.is_bool else dtype
+        shape = common_shape(name, [x.shape for x in (a, b) if isinstance(x, Block)])
+        left = (
+            to_shape(cast_to(a, dtype), shape)
+            if isinstance(a, Block)
+            else constant(plain(a), dtype, shape)
+        )
+        return emit(name, left, _count(name, b, dtype, shape))
+
+    return function
+
+
+def _count(name: str, n: Any, dtype: dtypes.DType, shape: tuple[int, ...]) -> Block:
+    """A shift count in the dtype of what is shifted, without becoming a smaller one."""
+    if is_number(n):
+        if isinstance(plain(n), float) or plain(n) < 0:
+            raise TypeMismatch(
+                f"{name} by {plain(n)}",
+                hint="shift by a whole number that is not negative",
+                loc=current().here(),
+            )
+        return constant(min(int(plain(n)), dtype.bits) if dtype.is_int else plain(n), dtype, shape)
+    if n.dtype.is_float:
+        raise TypeMismatch(f"{name} by {n.type}", hint="mk.cast(n, mk.i32)", loc=current().here())
+    if n.dtype.is_int and dtype.is_int and n.dtype.bits > dtype.bits:
+        # Counts of the width or more all mean the same; cut off, 256 would become 0.
+        n = lanewise("min", n, dtype.bits)
+        n = lanewise("max", n, -1) if n.dtype.is_signed else n
+    return to_shape(cast_to(n, dtype), shape)
+
+
+def _row(name: str) -> Binary:
+    def function(a: Any, b: Any) -> Block:
+        return lanewise(name, a, b)
+
+    return function
+
+
+def _reflected(fn: Binary) -> Callable[[Any, Any], Block]:
+    return lambda self, other: fn(other, self)
+
+
+def _same(x: Any) -> Block:
+    """+x; of bools their i32 values, as Python does."""
+    check_operands("+", (x,))
+    return cast_to(x, dtypes.i32) if x.dtype.is_bool else x
+
+
+def _negated(x: Any) -> Block:
+    return lanewise("neg", x)
+
+
+def _inverted(x: Any) -> Block:
+    return lanewise("not", x)
+
+
+def _rounded(x: Any, digits: int | None = None) -> Block:
+    if digits:
+        raise TypeMismatch(
+            "round to decimal digits has no meaning in a kernel",
+            hint="mk.round(x * 100) / 100",
+            loc=current().here(),
+        )
+    return lang_math.round(x)
+
+
+def _divmod(a: Any, b: Any) -> tuple[Block, Block]:
+    return _floordiv(a, b), _mod(a, b)
+
+
+_mul, _floordiv, _mod = _row("mul"), _row("floordiv"), _row("mod")
+_and, _or, _xor = _row("and"), _row("or"), _row("xor")
+_shl, _shr = _shifted("shl"), _shifted("shr")
+
+
+class Operators:
+    """Every operator and method of a traced value."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = add, _reflected(add)
+    __sub__, __rsub__ = sub, _reflected(sub)
+    __mul__, __rmul__ = _mul, _reflected(_mul)
+    __truediv__, __rtruediv__ = lang_math.fdiv, _reflected(lang_math.fdiv)
+    __floordiv__, __rfloordiv__ = _floordiv, _reflected(_floordiv)
+    __mod__, __rmod__, __divmod__ = _mod, _reflected(_mod), _divmod
+    __pow__, __rpow__ = lang_math.power, _reflected(lang_math.power)
+    __matmul__, __rmatmul__ = lang_dot.dot, _reflected(lang_dot.dot)
+    __and__, __rand__ = _and, _reflected(_and)
+    __or__, __ror__ = _or, _reflected(_or)
+    __xor__, __rxor__ = _xor, _reflected(_xor)
+    __lshift__, __rlshift__ = _shl, _reflected(_shl)
+    __rshift__, __rrshift__ = _shr, _reflected(_shr)
+    __lt__, __le__, __gt__, __ge__ = _row("lt"), _row("le"), _row("gt"), _row("ge")
+    __eq__, __ne__ = _row("eq"), _row("ne")  # a block of bools, not one
+    __neg__, __pos__, __invert__, __abs__ = _negated, _same, _inverted, lang_math.abs
+    __round__, __trunc__ = _rounded, lang_math.trunc
+    __floor__, __ceil__ = lang_math.floor, lang_math.ceil
+    __getitem__ = lang_shape.item
+
+    to, cast = lang_cast.cast, lang_cast.cast
+    abs, floor, ceil, sqrt, rsqrt = (
+        lang_math.abs,
+        lang_math.floor,
+        lang_math.ceil,
+        lang_math.sqrt,
+        lang_math.rsqrt,
+    )
+    exp, exp2, log, log2 = lang_math.exp, lang_math.exp2, lang_math.log, lang_math.log2
+    sin, cos, erf, sigmoid = lang_math.sin, lang_math.cos, lang_math.erf, lang_math.sigmoid
+    logical_and, logical_or, cdiv = lang_math.logical_and, lang_math.logical_or, lang_index.cdiv
+    sum, prod, mean, xor_sum = (
+        lang_reduce.sum,
+        lang_reduce.prod,
+        lang_reduce.mean,
+        lang_reduce.xor_sum,
+    )
+    max, min, argmax, argmin = (
+        lang_reduce.max,
+        lang_reduce.min,
+        lang_reduce.argmax,
+        lang_reduce.argmin,
+    )
+    any, all, softmax = lang_reduce.any, lang_reduce.all, lang_reduce.softmax
+    cumsum, cumprod = lang_reduce.cumsum, lang_reduce.cumprod
+    reduce, associative_scan = lang_fold.reduce, lang_fold.associative_scan
+    reshape, view, ravel = lang_shape.reshape, lang_shape.view, lang_shape.ravel
+    permute, trans, flip = lang_shape.permute, lang_shape.trans, lang_shape.flip
+    T = property(lang_shape.trans)
+    broadcast_to, expand_dims = lang_shape.broadcast_to, lang_shape.expand_dims
+    unsqueeze, squeeze = lang_shape.unsqueeze, lang_shape.squeeze
+    gather, split = lang_shape.gather, lang_shape.split
+    sort, argsort, topk, histogram = (
+        lang_order.sort,
+        lang_order.argsort,
+        lang_order.topk,
+        lang_order.histogram,
+    )
+
+
+for _name, _value in vars(Operators).items():
+    if _name not in ("__doc__", "__module__", "__slots__", "__qualname__", "__hash__"):
+        setattr(Block, _name, _value)

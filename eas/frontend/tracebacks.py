@@ -1,0 +1,35 @@
+"""What of a failed call the kernel's author sees: their own lines, and a suggestion for a misspelt name."""
+
+from __future__ import annotations
+
+from eas import config, mk
+from eas.frontend.builder import is_body_of, is_our_frame
+from eas.frontend.values import Block
+
+
+def show_to_user(error: BaseException) -> None:
+    """Take our frames out of the traceback, and those that only enclose the next one."""
+    frames = []
+    tb = error.__traceback__
+    while tb is not None:
+        if not is_our_frame(tb.tb_frame):
+            frames.append(tb)
+        tb = tb.tb_next
+    kept, inner = None, None
+    for frame in reversed(frames):
+        code = frame.tb_frame.f_code
+        if inner is None or not is_body_of(inner, code):
+            frame.tb_next = kept
+            kept = frame
+        inner = code
+    error.__traceback__ = kept
+    if isinstance(error, AttributeError):
+        _suggest_name(error)
+
+
+def _suggest_name(error: AttributeError) -> None:
+    if error.obj is not mk and not isinstance(error.obj, Block):
+        return
+    near = config.closest(error.name or "", [name for name in dir(error.obj) if not name.startswith("_")])
+    if near:
+        error.add_note(f"  hint: did you mean {'mk' if error.obj is mk else 'x'}.{near}?")

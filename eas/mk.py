@@ -1,0 +1,101 @@
+"""The language of kernels: everything that a kernel's body may say, under one short name."""
+
+# The formatter would give each name a line; as a table they fit on a page.
+# ruff: noqa: I001, F401, RUF022
+# fmt: off
+from types import FunctionType as _FunctionType
+
+from eas import dtypes as _dtypes
+from eas.frontend import builder as _builder
+from eas.frontend import operators as _operators  # gives traced values their operators
+from eas.frontend.constexpr import constexpr
+from eas.frontend.lang_cast import (
+    cast, to_bf16, to_bool, to_f16, to_f32, to_f64, to_i8, to_i16, to_i32, to_i64, to_u8,
+    to_u16, to_u32, to_u64,
+)
+from eas.frontend.lang_dot import (
+    dot,
+)
+from eas.frontend.lang_fold import associative_scan, reduce
+from eas.frontend.lang_index import (
+    arange, cdiv, full, full_like, next_power_of_2, num_programs, ones, program_id, zeros,
+    zeros_like,
+)
+from eas.frontend.lang_math import (
+    abs, acos, acosh, asin, asinh, atan, atan2, atanh, bit_reverse, cbrt, ceil, clamp, clz,
+    copysign, cos, cosh, ctz, div_trunc, erf, erfc, exp, exp2, exp10, expm1, fdiv, floor, fma,
+    fmod, hypot, isfinite, isinf, isnan, lgamma, log, log1p, log2, log10, logical_and,
+    logical_not, logical_or, maximum, minimum, mulhi, popcount, pow, rem, round, rsqrt, sigmoid,
+    sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, umulhi, where,
+)
+from eas.frontend.lang_memory import (
+    atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
+    atomic_xor, load, store,
+)
+from eas.frontend.lang_misc import (
+    assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
+    multiple_of, range, static_assert, static_print, static_range, to_tensor,
+)
+from eas.frontend.lang_order import (
+    argsort, histogram, sort, topk,
+)
+from eas.frontend.lang_random import (
+    philox, rand, rand4x, randint, randint4x, randn, randn4x,
+)
+from eas.frontend.lang_reduce import (
+    all, any, argmax, argmin, cumprod, cumsum, max, mean, min, prod, softmax, sum, xor_sum,
+)
+from eas.frontend.lang_shape import (
+    broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
+    reshape, split, squeeze, trans, unsqueeze, view,
+)
+from eas.frontend.lang_thread import (
+    alloc_tg, barrier, lane_id, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
+    simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
+    simd_prefix_exclusive_product, simd_prefix_exclusive_sum, simd_prefix_inclusive_product,
+    simd_prefix_inclusive_sum, simd_product, simd_shuffle, simd_shuffle_down, simd_shuffle_up,
+    simd_shuffle_xor, simd_sum, simd_xor, tid,
+)
+
+i8, i16, i32, i64 = _dtypes.i8, _dtypes.i16, _dtypes.i32, _dtypes.i64
+u8, u16, u32, u64 = _dtypes.u8, _dtypes.u16, _dtypes.u32, _dtypes.u64
+f16, bf16, f32, f64 = _dtypes.f16, _dtypes.bf16, _dtypes.f32, _dtypes.f64
+f8e4m3, f8e5m2 = _dtypes.f8e4m3, _dtypes.f8e5m2  # storage types: load, store, move and cast only
+int8, int16, int32, int64 = i8, i16, i32, i64
+uint8, uint16, uint32, uint64 = u8, u16, u32, u64
+float16, bfloat16, float32, float64 = f16, bf16, f32, f64
+bool_ = int1 = _dtypes.bool_
+bool = bool_  # mk.bool; nothing in this module needs Python's own
+
+__all__ = [
+    "abs", "acos", "acosh", "all", "alloc_tg", "any", "arange", "argmax", "argmin", "argsort",
+    "asin", "asinh", "associative_scan", "assume", "atan", "atan2", "atanh", "atomic_add",
+    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
+    "atomic_xor", "barrier", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
+    "broadcast_to", "cast", "cat", "cbrt", "cdiv", "ceil", "clamp", "clz", "constexpr",
+    "copysign", "cos", "cosh", "ctz", "cumprod", "cumsum", "debug_barrier", "device_assert",
+    "device_print", "div_trunc", "dot", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
+    "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
+    "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "histogram", "hypot",
+    "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
+    "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "lgamma", "load", "local_id",
+    "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "max",
+    "max_constancy", "max_contiguous", "maximum", "mean", "min", "minimum", "mma", "mma_store",
+    "mma_zero", "mulhi", "multiple_of", "next_power_of_2", "num_programs", "ones", "permute",
+    "philox", "popcount", "pow", "prod", "program_id", "rand", "rand4x", "randint", "randint4x",
+    "randn", "randn4x", "range", "ravel", "reduce", "rem", "reshape", "round", "rsqrt", "sg_id",
+    "sigmoid", "sign", "signbit", "simd_all", "simd_and", "simd_any", "simd_ballot",
+    "simd_broadcast", "simd_max", "simd_min", "simd_or", "simd_prefix_exclusive_product",
+    "simd_prefix_exclusive_sum", "simd_prefix_inclusive_product", "simd_prefix_inclusive_sum",
+    "simd_product", "simd_shuffle", "simd_shuffle_down", "simd_shuffle_up", "simd_shuffle_xor",
+    "simd_sum", "simd_xor", "sin", "sinh", "softmax", "sort", "split", "sqrt", "squeeze",
+    "static_assert", "static_print", "static_range", "store", "sum", "tan", "tanh", "tid",
+    "to_bf16", "to_bool", "to_f16", "to_f32", "to_f64", "to_i16", "to_i32", "to_i64", "to_i8",
+    "to_tensor", "to_u16", "to_u32", "to_u64", "to_u8", "topk", "trans", "trunc", "u16", "u32",
+    "u64", "u8", "uint16", "uint32", "uint64", "uint8", "umulhi", "unsqueeze", "view", "where",
+    "xor_sum", "zeros", "zeros_like",
+]
+
+for _name in __all__:  # an error outside of a kernel shows the caller's line, not ours
+    if isinstance(globals()[_name], _FunctionType):
+        globals()[_name] = _builder.hiding_our_frames(globals()[_name])
