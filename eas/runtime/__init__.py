@@ -1,0 +1,166 @@
+"""The backend contract: what every runtime can do, and the one table of the runtimes there are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from eas import config
+from eas.errors import BackendUnavailable, EasError
+from eas.ir import IRModule
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Executable",
+    "Runtime",
+    "UnknownBackend",
+    "get_runtime",
+    "require",
+]
+
+Grid = tuple[int, int, int]
+
+
+class UnknownBackend(EasError, ValueError):
+    """There is no backend of that name."""
+
+
+class Executable(Protocol):
+    """What a runtime runs; `CompiledKernel` is the implementation."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def module(self) -> IRModule: ...
+
+
+class Runtime(ABC):
+    """One way to run kernels. There is one object per backend, and threads may share it."""
+
+    name: str
+
+    def is_available(self) -> bool:
+        """Whether kernels can run here; never raises."""
+        return self.why_unavailable() is None
+
+    @abstractmethod
+    def why_unavailable(self) -> str | None:
+        """What is missing, as the end of a sentence, or None; never raises."""
+
+    @abstractmethod
+    def run(
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+    ) -> None:
+        """Run every program of the grid; with `sync` the results are in memory afterwards.
+
+        `args` has one entry per argument of the module: flat storage arrays, and Python numbers.
+        """
+
+    def synchronize(self) -> None:
+        """Everything launched before has ended; an asynchronous runtime overrides this."""
+        return
+
+    def benchmark(
+        self,
+        executable: Executable,
+        args: Sequence[object],
+        grid: Grid,
+        *,
+        warmup: int = 3,
+        repeat: int = 20,
+    ) -> list[float]:
+        """Wall-clock seconds of each of `repeat` launches; the arguments are really written."""
+        for _ in range(warmup):
+            self.run(executable, args, grid)
+        self.synchronize()
+        seconds = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            self.run(executable, args, grid)
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One row of the manifest; the module is imported when somebody asks for the runtime."""
+
+    name: str
+    runtime: str  # "module:Class"
+    doc: str
+    is_host: bool  # kernels work on NumPy memory as it is
+
+
+BACKENDS: tuple[Backend, ...] = (  # `auto` takes the first host backend that is available
+    Backend("cpu", "eas.runtime.cpu:CpuRuntime", "native code for this CPU", is_host=True),
+    Backend(
+        "interp",
+        "eas.runtime.interp:InterpRuntime",
+        "the NumPy reference, every access checked",
+        is_host=True,
+    ),
+    Backend("mps", "eas.runtime.metal:MetalRuntime", "Apple GPUs", is_host=False),
+    Backend(
+        "sim", "eas.runtime.sim:SimRuntime", "the Metal text on a software Metal", is_host=False
+    ),
+)
+ALIASES = {"metal": "mps"}
+NAMES = ("auto", *(b.name for b in BACKENDS), *ALIASES)
+
+_runtimes: dict[str, Runtime] = {}
+_lock = threading.RLock()
+
+
+def get_runtime(backend: str | None = None) -> Runtime:
+    """The runtime of that name (None: `EAS_BACKEND`), the same object each time.
+
+    A missing device does not raise here: ask `is_available`, or let `require` refuse the launch.
+    `auto` is the first available backend for host memory; until the native CPU backend is part of
+    the package, that is the interpreter.
+    """
+    name = config.backend() if backend is None else backend
+    if name not in NAMES:
+        near = config.closest(name, NAMES)
+        raise UnknownBackend(
+            f"there is no backend {name!r}; the backends are {', '.join(NAMES)}",
+            hint=f"did you mean {near!r}?"
+            if near
+            else "'auto' runs a kernel where its arguments live",
+        )
+    if name == "auto":
+        return _first_available()
+    return _runtime(ALIASES.get(name, name))
+
+
+def require(runtime: Runtime) -> Runtime:
+    """The same runtime, if it can run kernels; else `BackendUnavailable` says what to do."""
+    reason = runtime.why_unavailable()
+    if reason is not None:
+        raise BackendUnavailable(
+            f"the {runtime.name} backend is not available: {reason}",
+            hint="set EAS_BACKEND=interp to run on the NumPy interpreter",
+        )
+    return runtime
+
+
+def _first_available() -> Runtime:
+    hosts = [_runtime(b.name) for b in BACKENDS if b.is_host]
+    return next(r for r in hosts if r.is_available())  # the interpreter always is
+
+
+def _runtime(name: str) -> Runtime:
+    with _lock:
+        if name not in _runtimes:
+            row = next(b for b in BACKENDS if b.name == name)
+            module, _, class_name = row.runtime.partition(":")
+            made = getattr(import_module(module), class_name)()
+            assert isinstance(made, Runtime)
+            _runtimes[name] = made
+        return _runtimes[name]

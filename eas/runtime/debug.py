@@ -1,0 +1,93 @@
+"""What `EAS_DEBUG` prints, all of it to stderr: backends and a summary, launches, the IR.
+
+1 and above: each backend once when it first runs a kernel, and a closing line when the process ends.
+2 and above: one line per launch, and the rates of a native one. 4 and above: the LLVM text of each
+variant. 5: its IR, and the scheduled IR that the text was made from. 3 stands for the lazy graph.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from eas import config
+from eas.ir import IRModule
+from eas.irtext import print_module
+from eas.runtime import Executable, Grid, Runtime
+
+
+def run(runtime: Runtime, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True) -> None:
+    """`runtime.run`, told as `EAS_DEBUG` asks; then every launch is waited for, so that its time is real."""
+    level = config.debug()
+    if level == 0:
+        runtime.run(executable, args, grid, sync=sync)
+        return
+    _ledger.open(runtime.name)
+    start = time.perf_counter()
+    runtime.run(executable, args, grid, sync=True)
+    line = _ledger.count(runtime.name, executable.name, grid, time.perf_counter() - start)
+    if level >= 2:
+        _print(line)
+
+
+def note(level: int, text: str) -> None:
+    """Print a remark if `EAS_DEBUG` is at least `level`."""
+    if config.debug() >= level:
+        _print(text)
+
+
+def show_ir(module: IRModule, facts: Iterable[str]) -> None:
+    """Print the IR of a new variant, with the launch facts that it relies on."""
+    if config.debug() >= 5:
+        _print(f"*** IR of {module.name}, relies on: {', '.join(facts) or 'nothing'}\n{print_module(module)}".rstrip())
+
+
+def show_native(scheduled: IRModule, facts: Iterable[str], llvm: str) -> None:
+    """Print what a new variant became for the CPU."""
+    about = f"of {scheduled.name}, relies on: {', '.join(facts) or 'nothing'}"
+    if config.debug() >= 5:
+        _print(f"*** scheduled IR {about}\n{print_module(scheduled)}".rstrip())
+    if config.debug() >= 4:
+        _print(f"*** LLVM {about}\n{llvm}".rstrip())
+
+
+class Ledger:
+    """What this process has launched while it was watched."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.seconds = 0.0
+        self._opened: set[str] = set()
+        self._lock = threading.Lock()
+
+    def open(self, backend: str) -> None:
+        """Announce a backend once; the first one also arranges for the closing line."""
+        with self._lock:
+            if backend in self._opened:
+                return
+            if not self._opened:
+                atexit.register(lambda: _print(self.summary()))
+            self._opened.add(backend)
+        _print(f"opened backend {backend}")
+
+    def count(self, backend: str, kernel: str, grid: Grid, seconds: float) -> str:
+        """Add a launch; the line that tells of it ends with the time of all until now."""
+        with self._lock:
+            self.launches += 1
+            self.seconds += seconds
+            number, total = self.launches, self.seconds
+        extents = f"({','.join(map(str, grid))})"
+        return f"*** {backend.upper():<6} {number:>5} {kernel:<28} grid {extents:<14} tm {seconds * 1e6:>10.2f}us/{total * 1e3:>9.2f}ms"
+
+    def summary(self) -> str:
+        return f"total: {self.launches} launch{'' if self.launches == 1 else 'es'} {self.seconds * 1e3:.2f} ms"
+
+
+_ledger = Ledger()
+
+
+def _print(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
