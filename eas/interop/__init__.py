@@ -1,0 +1,1 @@
+"""Where other libraries' arrays enter and leave eas."""

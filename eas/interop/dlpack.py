@@ -1,0 +1,227 @@
+"""DLPack capsules in and out: NumPy owns their lifetime, this file the labels it lacks."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eas import dtypes
+from eas.dtypes import DType, Kind
+from eas.errors import ArgumentError
+from eas.interop.views import _IMMUTABLE, ArgView
+
+Array = NDArray[Any]
+
+CPU = (1, 0)  # kDLCPU, device 0
+# NumPy moves bits without asking what they mean. A bf16 array travels through its exporter and
+# importer as uint16, and only the type code in the capsule says bf16: no callback of ours has to
+# outlive the interpreter, and no capsule is consumed or released by hand.
+_NUMPY_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+_MAX_VERSION = (1, 0)
+
+# --- dlpack.h -----------------------------------------------------------------------------------
+
+_LEGACY, _VERSIONED = b"dltensor", b"dltensor_versioned"
+_READ_ONLY = 1
+_DEVICE_NAMES = {2: "CUDA", 3: "CUDA host", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
+_CODE_OF_KIND = {Kind.SIGNED: 0, Kind.UNSIGNED: 1, Kind.FLOAT: 2, Kind.BOOL: 6}
+_CODE_OF_EXTENSION = {dtypes.bf16: 4, dtypes.f8e4m3: 10, dtypes.f8e5m2: 12}
+
+
+def _code(dtype: DType) -> int:
+    return _CODE_OF_EXTENSION.get(dtype, _CODE_OF_KIND[dtype.kind])
+
+
+_BY_CODE = {(_code(d), d.bits): d for d in dtypes.ALL}
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor, in capsules named `dltensor`."""
+
+    _fields_ = (
+        ("tensor", _DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class _ManagedVersioned(ctypes.Structure):
+    """DLManagedTensorVersioned, in capsules named `dltensor_versioned`."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    )
+
+
+# Prototypes of our own: the ones on ctypes.pythonapi are shared with every other library.
+_is_valid: Callable[[object, bytes], int] = ctypes.PYFUNCTYPE(
+    ctypes.c_int, ctypes.py_object, ctypes.c_char_p
+)(("PyCapsule_IsValid", ctypes.pythonapi))
+_pointer: Callable[[object, bytes], int] = ctypes.PYFUNCTYPE(
+    ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+def _is_capsule(value: object) -> bool:
+    return type(value).__name__ == "PyCapsule"  # the type has no public name before Python 3.13
+
+
+def _content(capsule: object) -> tuple[_DLTensor, bool]:
+    """The tensor in an unused capsule, in place, and whether its memory is read-only."""
+    if _is_valid(capsule, _LEGACY):
+        return _Managed.from_address(_pointer(capsule, _LEGACY)).tensor, False
+    if not _is_valid(capsule, _VERSIONED):
+        raise ArgumentError(
+            f"{capsule!r} holds no DLPack tensor, or one that was imported already",
+            hint="export a new capsule: each one can be imported once",
+        )
+    managed = _ManagedVersioned.from_address(_pointer(capsule, _VERSIONED))
+    if managed.major != _MAX_VERSION[0]:
+        raise ArgumentError(
+            f"the capsule follows DLPack {managed.major}.{managed.minor}, eas reads version 1",
+            hint="export it with max_version=(1, 0)",
+        )
+    return managed.tensor, bool(managed.flags & _READ_ONLY)
+
+
+# --- out ----------------------------------------------------------------------------------------
+
+
+def export(
+    array: Array,
+    dtype: DType,
+    *,
+    stream: object = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> object:
+    """A capsule that shares the memory of `array` and keeps it alive; versioned if asked for."""
+    exporter: Any = array  # the stubs are narrower than the protocol
+    if _NUMPY_HAS_VERSIONS:
+        capsule: object = exporter.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+    elif dl_device is not None and tuple(dl_device) != CPU:
+        raise BufferError("unsupported device requested")
+    else:
+        capsule = (exporter.copy() if copy else exporter).__dlpack__(stream=stream)
+    if dtype in _CODE_OF_EXTENSION:
+        _content(capsule)[0].code = _code(dtype)
+    return capsule
+
+
+# --- in -----------------------------------------------------------------------------------------
+
+
+def memory_of(source: Any) -> ArgView:
+    """The CPU memory of a DLPack producer or an unused capsule, without a copy."""
+    is_capsule = _is_capsule(source)
+    capsule = source if is_capsule else _ask(source)
+    content, readonly = _content(capsule)
+    _check_device(content.device_type, "the capsule")
+    dtype = _BY_CODE.get((content.code, content.bits))
+    if dtype is None or content.lanes != 1:
+        raise ArgumentError(
+            f"eas has no dtype for DLPack type code {content.code} with {content.bits} bits "
+            f"and {content.lanes} lanes",
+            hint="convert it to a bool, integer or float dtype before the exchange",
+        )
+    array = _adopt(capsule, content, dtype)
+    readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE
+    if array.flags.writeable == readonly:
+        array = np.asarray(_Relabelled(array, readonly))
+    return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly)
+
+
+def _ask(producer: Any) -> object:
+    """A capsule from `producer.__dlpack__`, refusing copies where the producer lets us."""
+    kind = type(producer).__name__
+    if not (hasattr(producer, "__dlpack__") and hasattr(producer, "__dlpack_device__")):
+        raise ArgumentError(
+            f"from_dlpack takes a DLPack capsule or an object with __dlpack__, got {kind}",
+            hint="eas.tensor(x) takes NumPy arrays, torch tensors, lists and buffers",
+        )
+    _check_device(int(producer.__dlpack_device__()[0]), f"the {kind}")
+    try:
+        if not _NUMPY_HAS_VERSIONS:
+            return producer.__dlpack__()
+        try:
+            return producer.__dlpack__(max_version=_MAX_VERSION, copy=False)
+        except TypeError:  # the producer is older than DLPack 1.0
+            return producer.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentError(f"the {kind} cannot share its memory: {error}") from error
+
+
+def _check_device(device_type: int, owner: str) -> None:
+    if device_type != CPU[0]:
+        name = _DEVICE_NAMES.get(device_type, f"DLPack device {device_type}")
+        raise ArgumentError(
+            f"{owner} lives on {name}, from_dlpack shares CPU memory in this version",
+            hint="copy it to the CPU first",
+        )
+
+
+def _adopt(capsule: object, content: _DLTensor, dtype: DType) -> Array:
+    """Let NumPy consume the capsule under the name of the storage type."""
+    foreign_code = content.code
+    content.code = _code(dtypes.from_numpy(dtype.np_storage))
+    try:
+        return np.from_dlpack(_Producer(capsule))
+    except (BufferError, RuntimeError, ValueError) as error:
+        content.code = foreign_code  # the capsule is still unused, and the caller's
+        raise ArgumentError(f"NumPy cannot share the DLPack tensor: {error}") from error
+
+
+class _Producer:
+    """A bare capsule, dressed as the object that `np.from_dlpack` wants."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: object) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> Any:
+        return CPU
+
+
+class _Relabelled:
+    """The memory of an array, as writable or read-only as its producer says.
+
+    NumPy takes every legacy capsule for read-only, but those cannot carry read-only memory.
+    """
+
+    def __init__(self, array: Array, readonly: bool) -> None:
+        self.array = array
+        self.readonly = readonly
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface = self.array.__array_interface__
+        return {**interface, "data": (interface["data"][0], self.readonly)}

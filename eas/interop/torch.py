@@ -1,0 +1,66 @@
+"""The memory of torch tensors, in both directions and without copies; torch is imported on use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eas.dtypes import DType
+from eas.errors import ArgumentError, BackendUnavailable
+from eas.interop.views import _TORCH_ONLY, ArgView, _is_torch_tensor, view
+
+Array = NDArray[Any]
+
+# dtype NumPy lacks -> the torch dtype of that format
+_TORCH_NAMES = {dtype: name.removeprefix("torch.") for name, (dtype, _) in _TORCH_ONLY.items()}
+
+
+def is_torch_tensor(value: object) -> bool:
+    return _is_torch_tensor(value)
+
+
+def memory_of(tensor: object) -> ArgView:
+    """The CPU memory of a torch tensor, detached from autograd.
+
+    One that requires grad is read-only here while grad mode is on: autograd would miss writes.
+    """
+    if not _is_torch_tensor(tensor):
+        raise ArgumentError(
+            f"from_torch takes a torch tensor, got {type(tensor).__name__}",
+            hint="eas.tensor(x) takes NumPy arrays, lists and buffers too",
+        )
+    seen = view(tensor, "tensor")
+    seen.readonly |= seen.requires_grad_leaf
+    return seen
+
+
+def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
+    """A torch tensor on the memory of `array`, or a copy of it on another device."""
+    torch = _import_torch()
+    if not array.flags.writeable:
+        raise ArgumentError(
+            "to_torch cannot share a read-only tensor: torch would let it be written",
+            hint="x.clone().to_torch()",
+        )
+    if any(step < 0 for step in array.strides):
+        raise ArgumentError(
+            "to_torch cannot share a tensor with negative strides: torch has none",
+            hint="x.contiguous().to_torch()",
+        )
+    shared = torch.from_numpy(array)
+    if dtype in _TORCH_NAMES:
+        shared = shared.view(getattr(torch, _TORCH_NAMES[dtype]))
+    if device is None:
+        return shared
+    return shared.to("mps" if device == "metal" else device)
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise BackendUnavailable(
+            "to_torch needs torch, which is not installed", hint="pip install torch"
+        ) from error
+    return torch

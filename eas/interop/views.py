@@ -1,0 +1,289 @@
+"""Foreign arrays seen as typed memory, without copies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eas import dtypes
+from eas.dtypes import DType
+from eas.errors import ArgumentError
+
+Array = NDArray[Any]
+
+
+class ArgView:
+    """One array argument as memory: `array` holds the storage format (uint16 for bf16)."""
+
+    __slots__ = (
+        "array", "device", "dtype", "name", "offset", "owner", "readonly", "requires_grad_leaf",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DType,
+        array: Array,
+        owner: object,
+        *,
+        readonly: bool = False,
+        device: str = "cpu",
+        offset: int = 0,
+        requires_grad_leaf: bool = False,
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.array = array
+        self.owner = owner  # keeps the memory alive
+        self.readonly = readonly
+        self.device = device
+        self.offset = offset  # in elements, from the start of a device buffer; 0 on the CPU
+        # A torch tensor whose writes autograd has to see: it requires grad and grad mode is on.
+        self.requires_grad_leaf = requires_grad_leaf
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps in elements, not bytes."""
+        return tuple(step // self.dtype.nbytes for step in self.array.strides)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if a kernel can run on the memory itself: C order, no gaps, aligned elements."""
+        flags = self.array.flags
+        return flags.c_contiguous and flags.aligned
+
+    def named(self, name: str) -> ArgView:
+        """The same memory under the name of another parameter."""
+        return ArgView(
+            name, self.dtype, self.array, self.owner, readonly=self.readonly, device=self.device,
+            offset=self.offset, requires_grad_leaf=self.requires_grad_leaf,
+        )  # fmt: skip
+
+    def note_write(self) -> None:
+        """Let autograd know that the memory of a torch tensor has changed."""
+        if _is_torch_tensor(self.owner):
+            sys.modules["torch"].autograd.graph.increment_version(self.owner)
+
+    def __repr__(self) -> str:
+        return f"ArgView({self.name}: {self.dtype}{list(self.shape)}, strides {self.strides}, {self.device})"
+
+
+def is_scalar(value: object) -> bool:
+    """True for numbers that travel by value; a 0-d array is a buffer."""
+    if isinstance(value, bool | int | float):
+        return True
+    return isinstance(value, np.generic) and value.dtype.kind in "biuf"
+
+
+def view(value: object, name: str) -> ArgView:
+    """The memory of `value`, without a copy; refuses what has no memory that a kernel can use."""
+    if type(value) is np.ndarray:
+        return _numpy_view(value, value, name)
+    own = getattr(value, "__eas_view__", None)
+    if own is not None:
+        found: ArgView = own()
+        return found if found.name == name else found.named(name)
+    if _is_torch_tensor(value):
+        return _torch_view(value, name)
+    if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise _refusal(
+                name,
+                "is a masked array, whose mask a kernel cannot see",
+                "pass a.filled(...) or a.data",
+            )
+        return _numpy_view(np.asarray(value), value, name)
+    convert = None if isinstance(value, np.generic) else _protocol_of(value)
+    if convert is None:
+        raise _no_memory(value, name)
+    return convert(value, name)
+
+
+# --- NumPy --------------------------------------------------------------------------------------
+
+_known_dtypes: dict[np.dtype[Any], DType] = {}
+
+
+def _numpy_view(array: Array, owner: object, name: str, *, readonly: bool = False) -> ArgView:
+    dtype = _known_dtypes.get(array.dtype) or _learn_dtype(array.dtype, name)
+    if array.dtype is not dtype.np_storage:
+        array = array.view(dtype.np_storage)
+    flags = array.flags
+    if not flags.c_contiguous and any(step % dtype.nbytes for step in array.strides):
+        raise _refusal(
+            name,
+            f"has strides {array.strides} in bytes, which are not whole elements",
+            "np.ascontiguousarray(a)",
+        )
+    return ArgView(name, dtype, array, owner, readonly=readonly or not flags.writeable)
+
+
+def _learn_dtype(np_dtype: np.dtype[Any], name: str) -> DType:
+    try:
+        found = dtypes.from_numpy(np_dtype)
+    except ArgumentError as error:
+        raise ArgumentError(f"argument {name!r}: {error.message}", hint=error.hint) from None
+    _known_dtypes[np_dtype] = found
+    return found
+
+
+# --- torch --------------------------------------------------------------------------------------
+
+# Formats that NumPy lacks: the eas type, and the torch integer of that width.
+_TORCH_ONLY = {
+    "torch.bfloat16": (dtypes.bf16, "uint16"),
+    "torch.float8_e4m3fn": (dtypes.f8e4m3, "uint8"),
+    "torch.float8_e5m2": (dtypes.f8e5m2, "uint8"),
+}
+
+
+def _is_torch_tensor(value: object) -> bool:
+    # No torch tensor can exist before somebody else has imported torch.
+    cls = getattr(sys.modules.get("torch"), "Tensor", None)
+    return cls is not None and isinstance(value, cls)
+
+
+def _torch_view(tensor: Any, name: str) -> ArgView:
+    torch = sys.modules["torch"]
+    _check_torch(torch, tensor, name)
+    data = tensor.detach() if tensor.requires_grad else tensor
+    dtype, integer = _TORCH_ONLY.get(str(tensor.dtype), (None, ""))
+    if dtype is not None:
+        data = data.view(getattr(torch, integer))
+    try:
+        array = data.numpy()
+    except (RuntimeError, TypeError) as error:  # wrapped by vmap or torch.func, quantized, ...
+        raise _refusal(name, f"is a torch tensor without memory to share: {error}", "") from None
+    seen = _numpy_view(array, tensor, name)
+    seen.dtype = dtype or seen.dtype
+    seen.requires_grad_leaf = tensor.requires_grad and torch.is_grad_enabled()
+    return seen
+
+
+def _check_torch(torch: Any, tensor: Any, name: str) -> None:
+    """Refuse tensors that are not strided numbers in CPU memory."""
+    device = tensor.device.type
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise _refusal(
+            name,
+            f"is a torch tensor of layout {layout}, a kernel needs a strided one",
+            "pass x.to_dense()",
+        )
+    if device == "meta" or type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        kind = type(tensor).__name__
+        raise _refusal(
+            name, f"is a torch tensor without data ({kind} on {device})", "pass a real tensor"
+        )
+    if device != "cpu":
+        when = " in this version" if device == "mps" else ""
+        raise _refusal(
+            name, f"is a torch tensor on {device}, which eas cannot take{when}", "pass x.cpu()"
+        )
+    if tensor.is_complex():
+        raise _refusal(
+            name,
+            f"is a torch tensor of {tensor.dtype}, which kernels cannot take",
+            "pass torch.view_as_real(x)",
+        )
+    if tensor.is_neg():
+        raise _refusal(name, "is a torch tensor with its negative bit set", "pass x.resolve_neg()")
+
+
+# --- other libraries ----------------------------------------------------------------------------
+
+_DLPACK_CPU = 1
+_IMMUTABLE = ("jax", "jaxlib")  # they export DLPack memory as writable that they never change
+
+
+def _protocol_of(value: object) -> Callable[[Any, str], ArgView] | None:
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _dlpack_view
+    if hasattr(value, "__array_interface__"):
+        return _interface_view
+    try:
+        memoryview(value)  # type: ignore[arg-type]  # the question is whether it is a buffer
+    except (TypeError, BufferError):
+        return None
+    return _buffer_view
+
+
+def _dlpack_view(value: Any, name: str) -> ArgView:
+    kind = type(value)
+    device = int(value.__dlpack_device__()[0])
+    if device != _DLPACK_CPU:
+        raise _refusal(
+            name,
+            f"has type {kind.__name__} and lives on DLPack device {device}, a kernel needs CPU memory",
+            "copy it to the CPU",
+        )
+    try:
+        array = np.from_dlpack(value)
+    except (RuntimeError, TypeError, ValueError, BufferError) as error:
+        raise _refusal(
+            name,
+            f"has type {kind.__name__}, which NumPy cannot share through DLPack: {error}",
+            "np.asarray(x)",
+        ) from None
+    return _numpy_view(array, value, name, readonly=kind.__module__.split(".")[0] in _IMMUTABLE)
+
+
+def _interface_view(value: Any, name: str) -> ArgView:
+    return _numpy_view(np.asarray(value), value, name)
+
+
+def _buffer_view(value: Any, name: str) -> ArgView:
+    memory = memoryview(value)
+    try:
+        array = np.asarray(memory)
+    except ValueError as error:
+        raise _refusal(
+            name,
+            f"has type {type(value).__name__}, which NumPy cannot read: {error}",
+            "np.asarray(x)",
+        ) from None
+    return _numpy_view(array, value, name)
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+def _refusal(name: str, what: str, hint: str) -> ArgumentError:
+    return ArgumentError(f"argument {name!r} {what}", hint=hint)
+
+
+def _no_memory(value: object, name: str) -> ArgumentError:
+    kind = type(value).__name__
+    if is_scalar(value):
+        return _refusal(
+            name, f"is the number {value}, where the kernel needs an array", "np.array([x])"
+        )
+    if isinstance(value, list | tuple):
+        return _refusal(
+            name,
+            f"is a {kind}, not an array",
+            "make one with np.asarray, and read results from that array",
+        )
+    if isinstance(value, str) or value is None:
+        return _refusal(
+            name,
+            f"is {value!r}, which a kernel cannot take",
+            "annotate the parameter as eas.constexpr",
+        )
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):
+        return _refusal(
+            name,
+            f"has type {kind}, which gives NumPy copies only",
+            "pass np.asarray(x), and read results from it",
+        )
+    return _refusal(
+        name, f"has type {kind}, which a kernel cannot take", "pass a NumPy array, a torch tensor or an eas.Tensor"
+    )  # fmt: skip
