@@ -1,0 +1,423 @@
+"""`@eas.kernel`: binding arguments, finding the compiled kernel, launching it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import threading
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from eas import config, dtypes
+from eas.compiler import CompiledKernel, Variant, compile_kernel
+from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
+from eas.frontend.builder import current, is_tracing
+from eas.frontend.constexpr import is_constexpr
+from eas.frontend.hooks import HOOKS
+from eas.frontend.meta_keys import meta_key
+from eas.frontend.source import SourceSpot
+from eas.frontend.trace import Static
+from eas.frontend.tracebacks import show_to_user
+from eas.frontend.values import Block
+from eas.indexing import Fact
+from eas.interop.arguments import ArgView, Staging, is_scalar, view
+from eas.runtime import Grid, Runtime, debug, get_runtime, require
+from eas.runtime.grid import GridOptions, check_tptg, infer_grid
+from eas.runtime.launch_settings import setting_now
+from eas.types import Space, Type
+
+_meta_key, _hide_our_frames = meta_key, show_to_user  # the names by which autotune knows them
+MATH_MODES = ("safe", "relaxed", "fast")
+_MISSING = inspect.Parameter.empty
+_MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
+
+_SCALARS = (int, float, bool)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Kernel:
+    """A Python function that is compiled for the argument types it is called with."""
+
+    def __init__(self, fn: Callable[..., Any], math_mode: str = "safe") -> None:
+        if math_mode not in MATH_MODES:
+            raise ArgumentError(f"math_mode {math_mode!r} is not one of {', '.join(MATH_MODES)}")
+        _check_function(fn)
+        functools.update_wrapper(self, fn)
+        self.__name__: str = fn.__name__
+        self.__qualname__: str = fn.__qualname__
+        self.__eas_kernel_function__ = fn
+        self.math_mode = math_mode
+        params = _parameters(fn)
+        self._names, self._is_meta = tuple(params), tuple(params.values())
+        self._meta_names = tuple(name for name, is_meta in params.items() if is_meta)
+        self._index = {name: i for i, name in enumerate(self._names)}
+        self._read_defaults()
+        self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
+        self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
+        self._lock = threading.RLock()
+
+    # --- public -----------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, **kwargs: Any) -> None:
+        """Launch over the arguments; see `docs/launching.md` for the options."""
+        __tracebackhide__ = True
+        try:
+            if _shape is None and _nthreads is None and _tptg is None and _sync is True:
+                for repeat in self._repeats:
+                    if repeat(args, kwargs, _grid) is None:
+                        return None
+            if is_tracing() and any(isinstance(a, Block) for a in (*args, *kwargs.values())):
+                return self._inline(args, kwargs, _grid)
+            values = self._bind(args, kwargs)
+            compiled = self._compile(values)
+            return self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync)
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """Triton's form: `kernel[grid](args)`."""
+
+        def launch(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            try:
+                if "_grid" in kwargs:
+                    raise ArgumentError(f"{self.__name__}[grid](...) was also given _grid", hint="pass the grid once")
+                return self(*args, _grid=grid, **kwargs)
+            except BaseException as error:
+                self._tell(error)
+                raise
+
+        return launch
+
+    def compile(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, **kwargs: Any) -> CompiledKernel:
+        """The compiled kernel for arguments like these; the same object for the same types and meta."""
+        __tracebackhide__ = True
+        try:
+            return self._compile(self._bind(args, kwargs))
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    def to_msl(self, *args: Any, **kwargs: Any) -> str:
+        """The Metal text that a launch over these arguments would run."""
+        __tracebackhide__ = True
+        try:
+            values = self._bind(args, {k: v for k, v in kwargs.items() if k not in _OPTIONS})
+            compiled = self._compile(values)
+            given = {name: values[self._index[name]] for name in compiled.arg_names}
+            arrays = {name: view(value, name).array for name, value in given.items() if not is_scalar(value)}
+            return self._variant(compiled, values, arrays).msl
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function as the user wrote it."""
+        return self.__eas_kernel_function__
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # as functions do: found again under its name, and never copied
+
+    def __repr__(self) -> str:
+        return f"<eas.kernel {self.__qualname__}({', '.join(self._names)})>"
+
+    def _tell(self, error: BaseException) -> None:
+        """Make an error of a call what the caller sees: one of a launch names the kernel by its `def`."""
+        if isinstance(error, LaunchError):
+            error.at(_head_of(self.fn))
+        show_to_user(error)
+
+    # --- binding and compiling --------------------------------------------------------------
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
+        """Called by another kernel: a helper of it."""
+        if grid is not None:
+            raise CompileError(f"kernel {self.__name__} cannot be launched inside of a kernel", hint=f"call it as {self.__name__}({', '.join(self._names)}): it becomes part of this kernel", loc=current().here())
+        HOOKS.call(self.fn)(*args, **kwargs)
+
+    def _read_defaults(self) -> None:
+        seen = (self.fn.__defaults__, self.fn.__kwdefaults__)
+        fresh = inspect.signature(self.fn).parameters
+        self._defaults = (tuple(fresh[name].default for name in self._names), *seen)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The value of every parameter, in order."""
+        fn, (defaults, *seen) = self.fn, self._defaults
+        if fn.__defaults__ is not seen[0] or fn.__kwdefaults__ is not seen[1]:
+            self._read_defaults()
+            defaults = self._defaults[0]
+        values = [*args, *defaults[len(args) :]]
+        if len(values) > len(self._names):
+            raise ArgumentError(f"{self.__name__} takes {len(self._names)} arguments ({', '.join(self._names)}), got {len(args)}", hint="launch options such as _grid are given by name")
+        for name, value in kwargs.items():
+            index = self._index.get(name)
+            if index is None:
+                raise self._unknown_argument(name)
+            if index < len(args):
+                raise ArgumentError(f"{self.__name__} got the argument `{name}` twice", hint="pass it by position or by name, not both")
+            values[index] = value
+        if any(value is _MISSING for value in values):
+            missing = [name for name, value in zip(self._names, values, strict=True) if value is _MISSING]
+            raise ArgumentError(f"{self.__name__} is missing {', '.join(f'`{m}`' for m in missing)}", hint=f"call it as {self.__name__}({', '.join(self._names)})")
+        return values
+
+    def _unknown_argument(self, name: str) -> ArgumentError:
+        near = config.closest(name, (*self._names, *_OPTIONS))
+        return ArgumentError(f"{self.__name__} has no argument `{name}`", hint=f"did you mean `{near}`?" if near else f"its arguments are {', '.join(self._names)}")
+
+    def _compile(self, values: list[Any]) -> CompiledKernel:
+        key = self._key(values)
+        found = self._compiled.get(key)
+        if found is not None and found.dependencies.is_current():
+            return found
+        with self._lock:
+            found = self._compiled.get(key)
+            if found is None or not found.dependencies.is_current():
+                found = compile_kernel(self.fn, self._arguments(values), self.math_mode)
+                self._compiled[key] = found
+            return found
+
+    def _key(self, values: list[Any]) -> tuple[Any, ...]:
+        """Equal for launches that share a compiled kernel: meta values and argument types."""
+        parts: list[Any] = [meta_key(self.fn.__self__)] if isinstance(self.fn, MethodType) else []
+        for name, value, is_meta in zip(self._names, values, self._is_meta, strict=True):
+            if is_meta:
+                parts.append(meta_key(value))
+            elif type(value) is np.ndarray:
+                parts.append(value.dtype)
+            elif type(value) is int:
+                parts.append("i32" if -0x80000000 <= value <= 0x7FFFFFFF else dtypes.of_scalar(value).name)
+            else:
+                parts.append(_type_key(value, name))
+        return tuple(parts)
+
+    def _arguments(self, values: list[Any]) -> dict[str, Type | Static]:
+        """What tracing needs to know of every parameter."""
+        arguments: dict[str, Type | Static] = {}
+        for name, is_meta, value in zip(self._names, self._is_meta, values, strict=True):
+            if is_meta or value is None:
+                arguments[name] = Static(value)
+            elif is_scalar(value):
+                arguments[name] = Type(dtypes.of_scalar(value))
+            else:
+                arguments[name] = Type(view(value, name).dtype, (), Space.DEVICE)
+        return arguments
+
+    # --- launching --------------------------------------------------------------------------
+
+    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool) -> None:
+        grid = self._grid(compiled, values, options, tptg)
+        staged = self._stage(compiled, values, grid)
+        if staged is None:
+            return
+        # Results come back from copies after the kernel has ended, so such a launch is waited for.
+        sync = sync or staged.has_copies
+        if not (sync and self._repeat(compiled, staged, grid)):
+            self._run(compiled, staged, grid, sync)
+        staged.staging.finish()
+
+    def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool) -> None:
+        variant = self._variant(compiled, staged.values, staged.arrays)
+        args = [staged.values[self._index[name]] for name in compiled.arg_names]
+        if setting_now(config.debug):
+            debug.run(staged.runtime, variant, args, grid, sync=sync)
+        else:
+            staged.runtime.run(variant, args, grid, sync=sync)
+        if staged.runtime.name == "cpu":
+            self._learn(compiled, staged, variant)
+
+    def _prepare(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Launch | None:
+        """Everything that `Runtime.run` needs, or None for a grid without programs."""
+        grid = self._grid(compiled, values, options, tptg)
+        staged = self._stage(compiled, values, grid)
+        if staged is None:
+            return None
+        args = [staged.values[self._index[name]] for name in compiled.arg_names]
+        return Launch(staged.runtime, self._variant(compiled, staged.values, staged.arrays), args, grid, staged.staging)
+
+    def _grid(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Grid:
+        if tptg is not None:
+            check_tptg(compiled.grid_info, tptg)
+        named = dict(zip(self._names, values, strict=True))
+        meta = {name: named[name] for name in self._meta_names}
+        scalars = {n: v for n, v in named.items() if n not in meta and type(v) is not np.ndarray and is_scalar(v)}
+        return infer_grid(compiled.grid_info, scalars, meta, options, named)
+
+    def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
+        """The memory that the kernel runs on, or None for a grid without programs."""
+        given = {name: values[self._index[name]] for name in compiled.arg_names}
+        arrays = _plain_arrays(compiled, given)
+        is_plain = arrays is not None
+        views = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
+        _check_devices(self.__name__, views)
+        runtime = get_runtime()
+        require(runtime)
+        if 0 in grid:
+            return None
+        staging, ready = Staging(), [*values]
+        if arrays is None:
+            arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads) for n, v in views.items()}
+            for name, value in given.items():
+                if isinstance(value, np.generic):
+                    ready[self._index[name]] = value.item()
+        for name, array in arrays.items():
+            ready[self._index[name]] = array
+        has_copies = any(not v.is_contiguous for v in views.values())
+        return _Staged(runtime, ready, arrays, staging, is_plain, has_copies)
+
+    def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array]) -> Variant:
+        """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
+        held = [_holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
+        return compiled._variant_of(tuple(held))
+
+    def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
+        """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
+        call = compiled._repeater.call if compiled._repeater else None
+        if call is None or call(tuple(staged.values), {}, grid) is not None:
+            return False
+        if staged.is_plain and call not in self._repeats:
+            self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
+        return True
+
+    def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
+        """After the second launch, let a native launcher try those to come; most kernels of a cold start run once."""
+        compiled._launches += 1
+        if compiled._launches < 2:
+            return
+        from eas.runtime.repeat_launch import Repeatable, Repeater
+
+        if compiled._repeater is None:
+            compiled._repeater = Repeater(Repeatable(self.fn, self._names, self._is_meta, compiled.arg_names, compiled.writes, compiled.grid_info, compiled.facts, compiled.dependencies))
+        facts, old = variant.facts, compiled._repeater.call
+        compiled._repeater.learn(staged.values, self._defaults, functools.partial(compiled.variant, facts), facts)
+        call = compiled._repeater.call
+        # A launcher knows storage only: what came as a bf16 tensor must not come as an array of u16.
+        if staged.is_plain and call is not None and call not in self._repeats:
+            self._repeats = (call, *(c for c in self._repeats if c is not old))[:_MAX_REPEATS]
+
+
+class _Staged(NamedTuple):
+    """The arguments of one launch as the kernel gets them."""
+
+    runtime: Runtime
+    values: list[Any]
+    """Of all parameters, in order: flat arrays and Python numbers."""
+    arrays: dict[str, Array]
+    staging: Staging
+    is_plain: bool
+    """The arguments are NumPy arrays and Python numbers, and run as they are."""
+    has_copies: bool
+
+
+class Launch(NamedTuple):
+    """One launch, ready to run; `staging.finish` then brings the results to strided arguments."""
+
+    runtime: Runtime
+    variant: Variant
+    args: list[Any]
+    grid: Grid
+    staging: Staging
+
+
+_OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync")
+
+
+def _check_function(fn: Any) -> None:
+    if isinstance(fn, (staticmethod, classmethod)):
+        raise ArgumentError(f"eas.kernel got a {type(fn).__name__}", hint=f"write @{type(fn).__name__} above @eas.kernel, or leave it out")
+    if isinstance(fn, Kernel):
+        raise ArgumentError(f"{fn.__name__} is a kernel already", hint="decorate it once")
+    if not isinstance(fn, (FunctionType, MethodType)):
+        raise ArgumentError(f"eas.kernel decorates a Python function, got {fn!r}", hint='write @eas.kernel, or @eas.kernel(math_mode="fast"), above a def')
+    word = "async" if inspect.iscoroutinefunction(fn) else "a generator" if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn) else ""
+    if word:
+        raise UnsupportedPython(f"kernel {fn.__name__} is {word}", hint="a kernel is a plain function that writes its results with mk.store", loc=_head_of(fn))
+
+
+def _head_of(fn: Any) -> SourceSpot:
+    """The line of a function's `def`."""
+    filename, line = fn.__code__.co_filename, fn.__code__.co_firstlineno
+    while linecache.getline(filename, line).lstrip().startswith("@"):
+        line += 1
+    text = linecache.getline(filename, line).rstrip()
+    return SourceSpot(filename, line, len(text) - len(text.lstrip()), len(text.encode()))
+
+
+def _parameters(fn: Callable[..., Any]) -> dict[str, bool]:
+    """The parameters in order, and whether each is a trace-time one."""
+    params = {}
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise ArgumentError(f"kernel {fn.__name__} takes {p}", hint="kernels have a fixed list of parameters")
+        if p.name in _OPTIONS:
+            raise ArgumentError(f"kernel {fn.__name__} has a parameter named {p.name}, which is a launch option", hint="rename it")
+        params[p.name] = is_constexpr(p.annotation)
+    return params
+
+
+def _type_key(value: Any, name: str) -> Any:
+    if value is None:
+        return "none"
+    if is_scalar(value):
+        return dtypes.of_scalar(value).name
+    dtype = getattr(value, "dtype", None)
+    # Host arrays of equal dtype share a kernel whatever library they come from.
+    return dtype if isinstance(dtype, np.dtype) else view(value, name).dtype
+
+
+def _plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str, Array] | None:
+    """The memory of the buffers, flat, if all are NumPy arrays that a kernel can use as they are."""
+    arrays: dict[str, Array] = {}
+    for name, value in given.items():
+        if type(value) is not np.ndarray:
+            if type(value) in _SCALARS:
+                continue
+            return None
+        flags = value.flags
+        is_usable = flags.c_contiguous and flags.aligned and (flags.writeable or name not in compiled.writes)
+        if not is_usable or value.dtype is not compiled._storage[name]:
+            return None
+        arrays[name] = value if value.ndim == 1 else value.reshape(-1)
+    return arrays
+
+
+def _check_devices(name: str, views: Mapping[str, ArgView]) -> None:
+    devices: dict[str, list[str]] = {}
+    for arg, v in views.items():
+        devices.setdefault(v.device, []).append(f"`{arg}`")
+    if len(devices) > 1:
+        where = "; ".join(f"{', '.join(args)} on {device}" for device, args in devices.items())
+        raise LaunchError(f"{name} got arguments on different devices: {where}", hint="move them to one device with .to(...)")
+
+
+def _holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:
+    if fact.kind == "equals_1":
+        return bool(value == 1)
+    if fact.kind == "divisible_16":
+        return int(value) % 16 == 0
+    if fact.kind == "aligned_64":
+        return arrays[fact.arg].ctypes.data % 64 == 0
+    if fact.kind == "fits_32":
+        return all(a.size <= 0x7FFFFFFF for a in arrays.values())
+    assert fact.kind == "disjoint", fact
+    return not any(np.may_share_memory(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w)
+
+
+@overload
+def kernel(fn: Callable[..., Any], /) -> Kernel: ...
+@overload
+def kernel(*, math_mode: str = "safe") -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(fn: Callable[..., Any] | None = None, /, *, math_mode: str = "safe") -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Make a Python function a kernel: `@eas.kernel` or `@eas.kernel(math_mode="fast")`."""
+    if fn is None:
+        return lambda f: Kernel(f, math_mode)
+    return Kernel(fn, math_mode)
+
+

@@ -1,0 +1,388 @@
+"""`eas.Tensor`: typed memory on a device, and the functions that make one or share one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eas import dtypes, numerics
+from eas.dtypes import DType
+from eas.errors import ArgumentError, TypeMismatch
+from eas.interop import dlpack
+from eas.interop import torch as torch_bridge
+from eas.interop.arguments import ArgView, view
+from eas.interop.memory import allocate, converted, of_numbers, of_weak, stored
+from eas.interop.targets import DTypeLike, UnknownDevice, as_dtype, check_device, names_dtype
+
+__all__ = [
+    "Tensor", "UnknownDevice", "arange", "empty", "empty_like", "from_dlpack", "from_numpy",
+    "from_torch", "full", "ones", "ones_like", "tensor", "to_dlpack", "to_torch", "zeros",
+    "zeros_like",
+]  # fmt: skip
+
+Array = NDArray[Any]
+Number = bool | int | float
+Shape = int | tuple[int, ...] | list[int]
+
+
+class Tensor:
+    """An n-dimensional array of one dtype on one device; make one with `eas.tensor` or `eas.empty`.
+
+    Slices, transposes and `.numpy()` share its memory. Strides count elements.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_owner", "device", "dtype")
+
+    def __init__(self, array: Array, dtype: DType, owner: object = None) -> None:
+        assert array.dtype == dtype.np_storage, f"{array.dtype} is not how {dtype} is stored"
+        self._array = array  # in storage form: uint16 for bf16, uint8 for fp8
+        self._owner = array if owner is None else owner  # a torch tensor hears of writes
+        self.dtype = dtype
+        self.device = "cpu"
+
+    # --- what it is ---
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps in elements, as in torch; NumPy counts bytes."""
+        return tuple(step // self.dtype.nbytes for step in self._array.strides)
+
+    def stride(self, axis: int | None = None) -> Any:
+        """The step of one axis in elements, or of all."""
+        return self.strides if axis is None else self.strides[axis]
+
+    @property
+    def size(self) -> int:
+        """Number of elements, as in NumPy."""
+        return self._array.size
+
+    def numel(self) -> int:
+        """Number of elements, as in torch."""
+        return self._array.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the elements lie in C order without gaps."""
+        return self._array.flags.c_contiguous
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        values = np.array2string(self._values(), separator=", ", prefix="tensor(")
+        return f"tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self.device!r})"
+
+    # --- views ---
+
+    def _alias(self, array: Array) -> Tensor:
+        return Tensor(array, self.dtype, self._owner)
+
+    def __getitem__(self, index: object) -> Tensor:
+        """A view; a 0-d tensor if every axis has an integer."""
+        parts = index if isinstance(index, tuple) else (index,)
+        checked = tuple(_index_part(part) for part in parts)
+        # The Ellipsis makes NumPy return a 0-d view, not a scalar.
+        return self._alias(self._array[checked if ... in checked else (*checked, ...)])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The elements in another shape: a view where strides allow it, else a copy."""
+        array = self._array.reshape(_shape(shape))
+        is_copy = array.size > 0 and not np.may_share_memory(array, self._array)
+        return _made(array, self.dtype) if is_copy else self._alias(array)
+
+    def permute(self, *axes: Any) -> Tensor:
+        """A view with the axes in that order."""
+        return self._alias(self._array.transpose(_shape(axes)))
+
+    def transpose(self, first: int, second: int) -> Tensor:
+        """A view with two axes swapped, as in torch."""
+        return self._alias(self._array.swapaxes(first, second))
+
+    @property
+    def T(self) -> Tensor:
+        """A view with the axes in reverse order."""
+        return self._alias(self._array.T)
+
+    # --- copies ---
+
+    def clone(self) -> Tensor:
+        """A contiguous copy."""
+        return _made(self._array, self.dtype)
+
+    def contiguous(self) -> Tensor:
+        """The tensor itself if it is contiguous, else a contiguous copy."""
+        return self if self.is_contiguous else self.clone()
+
+    def to(self, *targets: Any, device: Any = None, dtype: DTypeLike = None) -> Tensor:
+        """The tensor on that device and in that dtype; itself where nothing changes."""
+        for target in targets:
+            if names_dtype(target):
+                dtype = target
+            else:
+                device = target
+        if device is not None:
+            check_device(device)
+        wanted = self.dtype if dtype is None else as_dtype(dtype)
+        if wanted is self.dtype:
+            return self
+        return Tensor(converted(self._values(), self.dtype, wanted), wanted)
+
+    def copy_(self, source: object) -> Tensor:
+        """Overwrite the elements with those of `source`, broadcast and cast; returns the tensor."""
+        if not self._array.flags.writeable:
+            raise ArgumentError(
+                "copy_ cannot write a read-only tensor", hint="write to x.clone() instead"
+            )
+        self._array[...] = tensor(source, dtype=self.dtype)._array
+        self.__eas_view__().note_write()
+        return self
+
+    # --- Python values ---
+
+    def _values(self) -> Array:
+        """The elements as NumPy can compute with them: float32 for bf16 and fp8. May alias."""
+        return numerics.decode(self._array, self.dtype)
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.size != 1:
+            raise ArgumentError(
+                f"item() needs a tensor of one element, this one has {self.size}",
+                hint="x.tolist()",
+            )
+        return self._values().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._values().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    # --- other libraries ---
+
+    def numpy(self) -> Array:
+        """A NumPy array on the same memory."""
+        if self.dtype.np_storage != self.dtype.np_compute:
+            raise TypeMismatch(f"NumPy has no {self.dtype} arrays", hint='x.to("f32").numpy()')
+        return self._array.view()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if dtype is None or self.dtype.np_storage == self.dtype.np_compute:
+            return np.array(self.numpy(), dtype=dtype, copy=copy)
+        if copy is False:
+            raise ValueError(f"NumPy cannot share the memory of a {self.dtype} tensor")
+        return self._values().astype(dtype)
+
+    def to_torch(self, device: object = None) -> Any:
+        """A torch tensor on the same memory, or a copy of it on another device."""
+        return torch_bridge.to_torch(self._array, self.dtype, device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return dlpack.export(
+            self._array, self.dtype,
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy,
+        )  # fmt: skip
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CPU
+
+    def __eas_view__(self) -> ArgView:
+        readonly = not self._array.flags.writeable
+        return ArgView(
+            "tensor", self.dtype, self._array, self._owner, readonly=readonly, device=self.device
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_made, (self._array, self.dtype))
+
+
+def _index_part(part: object) -> int | slice | EllipsisType | None:
+    if part is None or part is ... or isinstance(part, slice):
+        return part
+    # A bool is an int to Python and a mask to NumPy; arrays of one element have __index__ too.
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return operator.index(part)
+    raise ArgumentError(
+        f"a tensor is indexed with integers, slices, None and ..., got {type(part).__name__}",
+        hint="eas.tensor(x.numpy()[index]) copies the elements that an array selects",
+    )
+
+
+# --- shapes and memory --------------------------------------------------------------------------
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    """The tuple meant by `3`, `(2, 3)`, `(3,)` from `*shape`, or `((2, 3),)`."""
+    if isinstance(shape, tuple | list):
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        return tuple(operator.index(size) for size in sizes)
+    return (operator.index(shape),)
+
+
+def _made(storage: Array, dtype: DType) -> Tensor:
+    """A new tensor with a copy of an array in storage form."""
+    return Tensor(stored(storage, dtype), dtype)
+
+
+def _shared(seen: ArgView) -> Tensor:
+    """A tensor on the memory of a foreign array."""
+    array = seen.array.view()  # whoever reshapes the original in place does not reshape ours
+    if seen.readonly:
+        array.flags.writeable = False
+    return Tensor(array, seen.dtype, seen.owner)
+
+
+# --- making tensors -----------------------------------------------------------------------------
+
+
+def tensor(data: object, device: object = "cpu", dtype: DTypeLike = None) -> Tensor:
+    """A tensor of `data`.
+
+    NumPy arrays, torch tensors, DLPack producers, buffers and other tensors share their memory
+    unless `dtype` asks for a conversion. Python numbers and lists are copied, as bool, i32 (i64 or
+    u64 where the values need it) and f32 unless `dtype` says otherwise.
+    """
+    check_device(device)
+    if isinstance(data, bool | int | float | np.generic | list | tuple | range):
+        return Tensor(*of_numbers(data, dtype))
+    if isinstance(data, Tensor):
+        made = data
+    elif torch_bridge.is_torch_tensor(data):
+        made = from_torch(data)
+    elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
+        made = from_dlpack(data)
+    else:
+        made = _shared(view(data, "data"))
+    return made if dtype is None else made.to(dtype=dtype)
+
+
+def empty(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
+    """A tensor with arbitrary contents."""
+    check_device(device)
+    wanted = as_dtype(dtype)
+    return Tensor(allocate(_shape(shape), wanted), wanted)
+
+
+def zeros(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
+    """A tensor of zeros."""
+    return full(_shape(shape), 0, device=device, dtype=dtype)
+
+
+def ones(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
+    """A tensor of ones."""
+    return full(_shape(shape), 1, device=device, dtype=dtype)
+
+
+def full(shape: Shape, value: Number, *, device: object = "cpu", dtype: DTypeLike = None) -> Tensor:
+    """A tensor whose elements are all `value`."""
+    one = tensor(value, device, dtype)
+    made = Tensor(allocate(_shape(shape), one.dtype), one.dtype)
+    made._array[...] = one._array
+    return made
+
+
+def empty_like(x: object, *, device: object = None, dtype: DTypeLike = None) -> Tensor:
+    """A contiguous tensor of the shape, dtype and device of `x`, with arbitrary contents."""
+    like = tensor(x)
+    wanted = like.dtype if dtype is None else dtype
+    return empty(like.shape, device=like.device if device is None else device, dtype=wanted)
+
+
+def zeros_like(x: object, *, device: object = None, dtype: DTypeLike = None) -> Tensor:
+    """Zeros in the shape, dtype and device of `x`."""
+    return empty_like(x, device=device, dtype=dtype).copy_(0)
+
+
+def ones_like(x: object, *, device: object = None, dtype: DTypeLike = None) -> Tensor:
+    """Ones in the shape, dtype and device of `x`."""
+    return empty_like(x, device=device, dtype=dtype).copy_(1)
+
+
+def arange(
+    start: int | float,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    device: object = "cpu",
+    dtype: DTypeLike = None,
+) -> Tensor:
+    """The numbers from `start` (0 if it stands alone) up to, not including, `stop`."""
+    check_device(device)
+    values = np.arange(0, start, step) if stop is None else np.arange(start, stop, step)
+    return Tensor(*of_weak(values, dtype))
+
+
+# --- sharing ------------------------------------------------------------------------------------
+
+
+def from_numpy(array: Array) -> Tensor:
+    """A tensor on the memory of a NumPy array."""
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(
+            f"from_numpy takes a NumPy array, got {type(array).__name__}", hint="eas.tensor(x)"
+        )
+    return _shared(view(array, "array"))
+
+
+def from_torch(x: object) -> Tensor:
+    """A tensor on the memory of a torch CPU tensor, detached.
+
+    It is read-only if `x` requires grad while grad mode is on: autograd would miss writes.
+    """
+    return _shared(torch_bridge.memory_of(x))
+
+
+def to_torch(x: Tensor, device: object = None) -> Any:
+    """A torch tensor on the memory of `x`, or a copy of it on another device."""
+    return x.to_torch(device)
+
+
+def from_dlpack(x: object) -> Tensor:
+    """A tensor on the CPU memory of a DLPack producer, or of a capsule that nobody has used."""
+    return _shared(dlpack.memory_of(x))
+
+
+def to_dlpack(x: Tensor) -> object:
+    """A legacy DLPack capsule on the memory of `x`, as torch.utils.dlpack.from_dlpack takes it."""
+    if not x._array.flags.writeable:
+        raise ArgumentError(
+            "to_dlpack cannot share a read-only tensor: legacy capsules have no such flag",
+            hint="eas.to_dlpack(x.clone())",
+        )
+    return dlpack.export(x._array, x.dtype)
