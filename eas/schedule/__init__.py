@@ -1,0 +1,1 @@
+"""How one program runs: loops and SIMD on a CPU, lanes and registers on a GPU."""

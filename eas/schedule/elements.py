@@ -1,0 +1,357 @@
+"""Evaluates one element (or one vector of lanes) of a block: the formulas behind it, as scalar IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eas import dtypes
+from eas.errors import Unsupported
+from eas.ir import Inst, Loc, Region, Trait, Value, make
+from eas.types import Shape, Type
+
+I32 = Type(dtypes.i32)
+TRUE = Type(dtypes.bool_)
+
+
+class Emitter:
+    """Appends instructions to the innermost open block."""
+
+    def __init__(self) -> None:
+        self.blocks: list[list[Inst]] = [[]]
+        self.loc: Loc | None = None
+        self.literals: dict[Value, Any] = {}
+
+    def inst(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        hints: Sequence[str] = (),
+    ) -> Inst:
+        inst = make(name, operands, attrs, regions, self.loc, hints)
+        self.blocks[-1].append(inst)
+        return inst
+
+    def emit(self, name: str, *operands: Value, **attrs: Any) -> Value:
+        return self.inst(name, operands, attrs).out
+
+    def const(self, value: Any, type: Type = I32) -> Value:
+        out = self.emit("const", value=value, type=type)
+        self.literals[out] = value
+        return out
+
+    def add(self, a: Value, b: Value) -> Value:
+        if self.literals.get(b) == 0:
+            return a
+        return b if self.literals.get(a) == 0 else self.emit("add", a, b)
+
+    def mul(self, a: Value, factor: int) -> Value:
+        if factor == 1:
+            return a
+        return self.const(0) if factor == 0 else self.emit("mul", a, self.const(factor, a.type))
+
+    def region(
+        self, types: Sequence[Type], body: Callable[..., Sequence[Value]], hints: Sequence[str] = ()
+    ) -> Region:
+        """A region whose body is written by `body(*params)`, which returns the yields."""
+        params = tuple(Value(t, hints[i] if i < len(hints) else "") for i, t in enumerate(types))
+        self.blocks.append([])
+        self.inst("yield", body(*params))
+        return Region(params, tuple(self.blocks.pop()))
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A block in scratch memory, row-major."""
+
+    pointer: Value
+    shape: Shape
+
+    def strides(self) -> list[int]:
+        strides, step = [], 1
+        for extent in reversed(self.shape):
+            strides.append(step)
+            step *= extent
+        return strides[::-1]
+
+
+@dataclass(frozen=True)
+class Index:
+    """Position along one axis: `base` (None is 0) plus the lane where `lanes` is set."""
+
+    base: Value | None = None
+    lanes: bool = False
+    is_general: bool = False  # base varies from lane to lane in a way of its own
+    axis: int = -1  # which axis of the nest this position walks, if one
+
+    def first(self) -> Index:
+        """The position of lane 0."""
+        return replace(self, lanes=False)
+
+
+ZERO = Index()
+Known = tuple[Value, tuple[int, ...]]  # a condition, and the nest axes it is asked about
+
+
+def axes(index: tuple[Index, ...]) -> tuple[int, ...]:
+    return tuple(ix.axis for ix in index)
+
+
+class Elements:
+    """One body instance of a nest: what is known true, and the memo of elements already computed."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        formulas: Mapping[Value, Inst],
+        slots: Mapping[Value, Slot],
+        scalars: Mapping[Value, Value],
+        known_true: frozenset[Known] = frozenset(),
+    ) -> None:
+        self.e = emitter
+        self.formulas = formulas
+        self.slots = slots
+        self.scalars = scalars
+        self.known_true = known_true
+        self.local: dict[Value, Value] = {}
+        self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
+        self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
+        self._lane: Value | None = None
+
+    # --- positions --------------------------------------------------------------------------
+
+    def position(self, index: Index) -> Value:
+        base = index.base if index.base is not None else self.e.const(0)
+        return self.e.add(base, self.lane()) if index.lanes else base
+
+    def lane(self) -> Value:
+        if self._lane is None:
+            self._lane = self.e.emit("lane")
+        return self._lane
+
+    # --- elements ---------------------------------------------------------------------------
+
+    def at(self, value: Value, index: tuple[Index, ...]) -> Value:
+        """The element of `value` at `index`."""
+        if value.type.is_scalar:
+            return self.scalars.get(value, value)
+        if value in self.local:
+            return self.local[value]
+        key = (value, index)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = self._compute(value, index)
+        return found
+
+    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value:
+        if value in self.slots:
+            return self.read(self.slots[value], index)
+        inst = self.formulas.get(value)
+        if inst is None:
+            raise Unsupported(f"no element of {value!r} is known here")
+        if (value, axes(index)) in self.known_true:
+            return self.e.const(True, TRUE)
+        special = _VIEWS.get(inst.op.name)
+        if special is not None:
+            return special(self, inst, value, index)
+        return self.apply(inst, index)[inst.outs.index(value)]
+
+    def apply(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value, ...]:
+        """An elementwise instruction at one position."""
+        operands = [self.at(v, index) for v in inst.operands]
+        attrs = dict(inst.attrs)
+        if "type" in attrs:
+            attrs["type"] = attrs["type"].with_shape(())
+        return self.e.inst(inst.op.name, operands, attrs).outs
+
+    def read(self, slot: Slot, index: tuple[Index, ...]) -> Value:
+        """A value in scratch."""
+        address, is_unit, varies = self.address(slot, index)
+        if varies and is_unit:
+            return self.e.emit("vload", address)
+        return self.e.emit("load", address)
+
+    def address(self, slot: Slot, index: tuple[Index, ...]) -> tuple[Value, bool, bool]:
+        """(pointer, whether lanes are neighbours, whether lanes differ); a unit pointer is lane 0's."""
+        steps = list(zip(slot.strides(), index, strict=True))
+        with_lanes = [(step, ix) for step, ix in steps if ix.lanes]
+        general = any(ix.is_general for ix in index)
+        unit = not general and len(with_lanes) == 1 and with_lanes[0][0] == 1
+        offset = self.e.const(0)
+        for step, ix in steps:
+            part = ix.first() if unit else ix
+            if part.base is not None or part.lanes:
+                offset = self.e.add(offset, self.e.mul(self.position(part), step))
+        return self.e.emit("addptr", slot.pointer, offset), unit, bool(with_lanes) or general
+
+    # --- how an integer or pointer moves from lane to lane --------------------------------------
+
+    def step(self, value: Value, index: tuple[Index, ...]) -> int | None:
+        """The difference between neighbouring lanes, None if it is not one known number."""
+        if value.type.is_scalar:
+            return 0
+        if value in self.local or value in self.slots:
+            return None if any(ix.lanes or ix.is_general for ix in index) else 0
+        inst = self.formulas.get(value)
+        if inst is None:  # made by the nest itself
+            return None
+        name = inst.op.name
+        if name == "arange":
+            return None if index[0].is_general else int(index[0].lanes)
+        if name == "const":
+            return 0
+        if name in INDEX_MAPS:
+            return self.step(inst.operands[0], INDEX_MAPS[name](inst, index))
+        if name in _VIEWS:
+            return None if any(ix.lanes or ix.is_general for ix in index) else 0
+        steps = [self.step(v, index) for v in inst.operands]
+        if None in steps:
+            return None
+        return self._combine(inst, [s for s in steps if s is not None])
+
+    def _combine(self, inst: Inst, steps: list[int]) -> int | None:
+        name = inst.op.name
+        if not any(steps):
+            return 0
+        if name in ("add", "addptr"):
+            return steps[0] + steps[1]
+        if name == "sub":
+            return steps[0] - steps[1]
+        if (
+            name in ("cast", "multiple_of", "max_contiguous", "max_constancy")
+            and not inst.out.dtype.is_float
+        ):
+            return steps[0]
+        if name == "mul" and 0 in steps:
+            factor = self.literal(inst.operands[steps.index(0)])
+            return None if factor is None else int(factor) * max(steps, key=abs)
+        return None
+
+    def literal(self, value: Value) -> Any:
+        """The number behind a constant, also through broadcasts."""
+        inst = self.formulas.get(value)
+        while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape"):
+            value = inst.operands[0]
+            inst = self.formulas.get(value)
+        return (
+            inst["value"]
+            if inst is not None and inst.op.name == "const"
+            else self.e.literals.get(value)
+        )
+
+
+# --- views: where an element of a formula comes from ----------------------------------------------
+
+
+def _broadcast_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
+    source = inst.operands[0].shape
+    kept = index[len(index) - len(source) :]
+    return tuple(ZERO if extent == 1 else ix for extent, ix in zip(source, kept, strict=True))
+
+
+def _expand_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
+    axis = inst["axis"] % len(index)
+    return index[:axis] + index[axis + 1 :]
+
+
+def _permute_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
+    source: list[Index] = [ZERO] * len(index)
+    for i, axis in enumerate(inst["order"]):
+        source[axis] = index[i]
+    return tuple(source)
+
+
+INDEX_MAPS: dict[str, Callable[[Inst, tuple[Index, ...]], tuple[Index, ...]]] = {
+    "broadcast": _broadcast_index,
+    "expand_dims": _expand_index,
+    "permute": _permute_index,
+}
+
+
+def _mapped(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    return elements.at(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
+
+
+def _arange(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    return elements.e.add(elements.position(index[0]), elements.e.const(inst["start"]))
+
+
+def _const(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    return elements.e.const(inst["value"], value.type.with_shape(()))
+
+
+def _linear(elements: Elements, shape: Shape, index: tuple[Index, ...]) -> Value:
+    total, step = elements.e.const(0), 1
+    for extent, ix in reversed(list(zip(shape, index, strict=True))):
+        total = elements.e.add(total, elements.e.mul(elements.position(ix), step))
+        step *= extent
+    return total
+
+
+def _reshape(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    """The same linear position in the source; axes of extent 1 come and go for free."""
+    source = inst.operands[0]
+    ones_only = [n for n in source.shape if n != 1] == [n for n in value.shape if n != 1]
+    if ones_only:
+        rest = iter(ix for ix, n in zip(index, value.shape, strict=True) if n != 1)
+        return elements.at(source, tuple(ZERO if n == 1 else next(rest) for n in source.shape))
+    e = elements.e
+    if (
+        source in elements.slots
+        and all(not ix.is_general for ix in index)
+        and index[-1].lanes
+        and not any(ix.lanes for ix in index[:-1])
+    ):
+        flat = Slot(elements.slots[source].pointer, value.shape)
+        return elements.read(flat, index)
+    linear = _linear(elements, value.shape, index)
+    parts: list[Index] = []
+    for extent in reversed(source.shape):
+        size = e.const(extent)
+        parts.append(Index(e.emit("mod", linear, size), is_general=True))
+        linear = e.emit("floordiv", linear, size)
+    return elements.at(source, tuple(parts[::-1]))
+
+
+def _flip(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    axis = inst["axis"] % len(index)
+    last = elements.e.const(value.shape[axis] - 1)
+    mirrored = Index(elements.e.emit("sub", last, elements.position(index[axis])), is_general=True)
+    return elements.at(inst.operands[0], (*index[:axis], mirrored, *index[axis + 1 :]))
+
+
+def _join(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    is_second = elements.e.emit("ne", elements.position(index[-1]), elements.e.const(0))
+    a, b = (elements.at(v, index[:-1]) for v in inst.operands)
+    return elements.e.emit("select", is_second, b, a)
+
+
+def _split(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    which = elements.e.const(inst.outs.index(value))
+    return elements.at(inst.operands[0], (*index, Index(which)))
+
+
+def _cat(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+    e, axis = elements.e, inst["axis"] % len(index)
+    a, b = inst.operands
+    position, length = elements.position(index[axis]), e.const(a.shape[axis])
+    in_a = e.emit("lt", position, length)
+    zero = e.const(0)
+    at_a = Index(e.emit("select", in_a, position, zero), is_general=True)
+    at_b = Index(e.emit("select", in_a, zero, e.emit("sub", position, length)), is_general=True)
+    left = elements.at(a, (*index[:axis], at_a, *index[axis + 1 :]))
+    right = elements.at(b, (*index[:axis], at_b, *index[axis + 1 :]))
+    return e.emit("select", in_a, left, right)
+
+
+_VIEWS: dict[str, Callable[[Elements, Inst, Value, tuple[Index, ...]], Value]] = {
+    "broadcast": _mapped, "expand_dims": _mapped, "permute": _mapped, "arange": _arange, "const": _const,
+    "reshape": _reshape, "flip": _flip, "join": _join, "split": _split, "cat": _cat,
+}  # fmt: skip
+
+
+def is_view(inst: Inst) -> bool:
+    return inst.op.has(Trait.SHAPE)

@@ -1,0 +1,347 @@
+"""The partition that all targets share: which block instructions run in one loop nest.
+
+At the level of a program there are afterwards only scalars, *formulas* (index arithmetic and views,
+recomputed wherever an element of them is needed), `nest`s, cuts (instructions that look across
+elements and have a lowering of their own), and control flow around them. A nest ends where an
+element needs another element of something the nest computes, and where memory order demands it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from eas.analysis import PointerBases
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
+from eas.types import Shape
+
+CONTROL = ("for", "while", "if")
+# Lanes meet: the target lowers each of these on its own, from operands in memory.
+CUTS = frozenset(
+    {
+        "dot",
+        "scan",
+        "sort",
+        "topk",
+        "histogram",
+        "barrier",
+        "device_print",
+        "mma",
+        "mma_store",
+        "mma_zero",
+        "mma_select",
+    }
+)
+# Integer ops that cost more than a trip to memory.
+_DEAR = frozenset(
+    {"floordiv", "mod", "truncdiv", "truncmod", "mulhi", "popcount", "clz", "ctz", "bit_reverse"}
+)
+
+
+def partition(module: IRModule) -> IRModule:
+    """Group block instructions into nests; the result is scheduled IR."""
+    state = _Facts(module)
+    body = _Partition(state, {}).region(module.body)
+    return module.with_body(body).with_attrs(scheduled="nests")
+
+
+class _Facts:
+    """What the partition asks of the whole module."""
+
+    def __init__(self, module: IRModule) -> None:
+        self.bases = PointerBases(module)
+        self.users: dict[Value, list[Inst]] = {}
+        for inst in walk(module.body):
+            for operand in inst.operands:
+                self.users.setdefault(operand, []).append(inst)
+
+    def may_alias(self, p: Value, q: Value) -> bool:
+        """Whether two accesses of one nest could touch each other's elements."""
+        if p is q:
+            return False  # the same address per element: program order per element is enough
+        a, b = self.bases[p], self.bases[q]
+        if a is b:
+            return True
+        return p.type.space is q.type.space and not (_is_private(a) or _is_private(b))
+
+
+def _is_private(base: Arg | Value) -> bool:
+    """Whether nothing else can point into this buffer."""
+    return isinstance(base, Value) or bool(base.attr("noalias"))
+
+
+@dataclass(eq=False)
+class _Group:
+    """An open nest."""
+
+    shape: Shape
+    members: list[Inst] = field(default_factory=list)
+    produced: set[Value] = field(default_factory=set)  # one per iteration
+    results: set[Value] = field(default_factory=set)  # known after the nest: reductions
+    pending: list[Inst] = field(default_factory=list)  # formulas over what it produces
+
+
+Item = Inst | _Group
+
+
+class _Partition:
+    def __init__(self, facts: _Facts, formulas: dict[Value, Inst]) -> None:
+        self.facts = facts
+        self.formulas = formulas  # deferred definitions, of enclosing regions too
+        self.cheap: set[Value] = set()
+        self.replaced: dict[Value, Value] = {}
+
+    def region(self, region: Region) -> Region:
+        items = self._items(region)
+        inside = {
+            id(m): group
+            for group in items
+            if isinstance(group, _Group)
+            for inst in group.members
+            for m in _with_inner(inst)
+        }
+        body: list[Inst] = []
+        for item in items:
+            body += self._nest(item, inside) if isinstance(item, _Group) else [self._outside(item)]
+        return Region(region.params, tuple(body))
+
+    # --- grouping ---------------------------------------------------------------------------
+
+    def _items(self, region: Region) -> list[Item]:
+        items: list[Item] = []
+        group: _Group | None = None
+
+        def close() -> None:
+            nonlocal group
+            if group is not None:
+                items.append(group)
+                items.extend(group.pending)
+                group = None
+
+        for inst in region.body:
+            if self._is_formula(inst):
+                self._defer(inst)
+                touched = group is not None and any(
+                    self._leaves(v) & (group.produced | group.results) for v in inst.operands
+                )
+                (group.pending if group is not None and touched else items).append(inst)
+                continue
+            shape = self._member_shape(inst)
+            if shape is None:
+                if group is not None and self._waits_for(inst, group):
+                    close()
+                items.append(inst)
+                continue
+            if group is not None and (group.shape != shape or not self._fits(inst, group)):
+                close()
+            if group is None:
+                group = _Group(shape)
+            self._add(inst, group)
+        # The yield is the last item and may use everything.
+        last = items.pop() if group is None else None
+        if last is None:
+            last = items.pop()
+            close()
+        items.append(last)
+        return items
+
+    def _add(self, inst: Inst, group: _Group) -> None:
+        group.members.append(inst)
+        (group.results if inst.op.name == "reduce" else group.produced).update(inst.outs)
+
+    def _defer(self, inst: Inst) -> None:
+        for out in inst.outs:
+            self.formulas[out] = inst
+        if all(v.type.is_scalar or v in self.cheap for v in inst.operands):
+            self.cheap.update(inst.outs)
+
+    def _is_formula(self, inst: Inst) -> bool:
+        """Blocks that are recomputed per element instead of being kept."""
+        if (
+            not inst.op.is_pure
+            or inst.regions
+            or not inst.outs
+            or inst.outs[0].type.is_scalar
+            or inst.op.name in CUTS
+        ):
+            return False
+        if len(inst.outs) > 1 and not inst.op.has(Trait.SHAPE):
+            return False
+        if inst.op.has(Trait.SHAPE) or inst.op.name in ("const", "arange"):
+            return True
+        if not inst.op.has(Trait.ELEMENTWISE) or not all(
+            v.type.is_scalar or v in self.formulas for v in inst.operands
+        ):
+            return (
+                inst.op.name in ("addptr", "multiple_of", "max_contiguous", "max_constancy")
+                and inst.out.type.is_pointer
+            )
+        return inst.out.type.is_pointer or (
+            not inst.out.dtype.is_float
+            and inst.op.name not in _DEAR
+            and inst.op.name != "inline_target"
+        )
+
+    def _member_shape(self, inst: Inst) -> Shape | None:
+        """The iteration shape of an instruction that can be in a nest."""
+        if inst.op.name in CUTS or inst.op.has(Trait.CONVERGENT):
+            return None
+        if inst.op.name in CONTROL:
+            return self._control_shape(inst)
+        blocks = [v.shape for v in (*inst.operands, *inst.outs) if v.shape]
+        if not blocks or inst.op.has(Trait.TERMINATOR):
+            return None
+        if inst.op.has(Trait.SHAPE) and inst.outs[0].type.is_scalar:
+            return None  # the one element of a block
+        if inst.op.name == "reduce" or not inst.outs:
+            return inst.operands[0].shape or blocks[0]
+        return inst.outs[0].shape
+
+    def _control_shape(self, inst: Inst) -> Shape | None:
+        """Control flow whose blocks all have one shape and whose body has no cut lives in the nest."""
+        shapes = {v.shape for v in (*inst.operands, *inst.outs) if v.shape}
+        if len(shapes) != 1 or any(v in self.facts.users for v in inst.outs if not v.shape):
+            return None  # a scalar that is needed afterwards is computed once, not per element
+        (shape,) = shapes
+        inner = _Partition(self.facts, dict(self.formulas))
+        inner.cheap = set(self.cheap)
+        inside = {v for r in inst.regions for v in r.params}
+        inside |= {v for r in inst.regions for i in r.body for v in i.outs if not v.shape}
+        for region in inst.regions:
+            elements = {p for p in region.params if p.shape}  # known only one at a time in here
+            for child in region.body[:-1]:
+                if inner._is_formula(child):
+                    inner._defer(child)
+                    continue
+                member = inner._member_shape(child)
+                scalar_only = not child.regions and not any(
+                    v.shape for v in (*child.operands, *child.outs)
+                )
+                if (
+                    child.op.name == "reduce"
+                    or child.op.has(Trait.WRITES)
+                    or child.op.has(Trait.EFFECT)
+                ):
+                    return None
+                if not (member == shape or (scalar_only and child.op.is_pure)):
+                    return None
+                if inner._looks_across(child.operands, elements):
+                    return None
+                elements.update(child.outs)
+                if child.op.name == "load" and inner._leaves(child.operands[0]) & inside:
+                    return None  # memory is walked by the loop: keep its order, block after block
+            if inner._looks_across(region.yields, elements):
+                return None
+        return shape
+
+    def _looks_across(self, values: Sequence[Value], elements: set[Value]) -> bool:
+        """Whether one of the values is a view of a block of which only one element is at hand."""
+        return any(self._leaves(v) & elements for v in values if v in self.formulas)
+
+    def _leaves(self, value: Value) -> set[Value]:
+        """The values that an element of a formula is computed from."""
+        inst = self.formulas.get(value)
+        if inst is None:
+            return {value}
+        return {leaf for operand in inst.operands for leaf in self._leaves(operand)}
+
+    def _fits(self, inst: Inst, group: _Group) -> bool:
+        """Whether one more instruction can run in the same iteration."""
+        for user in _with_inner(inst):
+            for i, operand in enumerate(user.operands):
+                if operand in group.results:
+                    return False
+                if operand in group.produced:
+                    if inst.op.name == "gather" and i == 0:
+                        return False
+                elif operand in self.formulas and self._leaves(operand) & (
+                    group.produced | group.results
+                ):
+                    return False
+        return not any(self._conflict(inst, member) for member in group.members)
+
+    def _waits_for(self, inst: Inst, group: _Group) -> bool:
+        """Whether an instruction outside of the nest must come after it."""
+        known = group.produced | group.results
+        for user in _with_inner(inst):
+            if any(self._leaves(operand) & known for operand in user.operands):
+                return True
+        return any(self._conflict(inst, member) for member in group.members)
+
+    def _conflict(self, later: Inst, earlier: Inst) -> bool:
+        for a in _with_inner(later):
+            for b in _with_inner(earlier):
+                if _is_ordered(a) and _is_ordered(b):
+                    return True
+                if not (_touches(a) and _touches(b)) or not (
+                    a.op.has(Trait.WRITES) or b.op.has(Trait.WRITES)
+                ):
+                    continue
+                if self.facts.may_alias(a.operands[0], b.operands[0]) or (
+                    a.op.has(Trait.ATOMIC) and b.op.has(Trait.ATOMIC)
+                ):
+                    return True
+        return False
+
+    # --- building ---------------------------------------------------------------------------
+
+    def _nest(self, group: _Group, inside: dict[int, _Group]) -> list[Inst]:
+        defined = [out for inst in group.members for out in inst.outs]
+        crossing = [
+            v
+            for v in defined
+            if any(inside.get(id(user)) is not group for user in self.facts.users.get(v, ()))
+        ]
+        members = [self._substituted(inst) for inst in group.members]
+        region = Region((), (*members, make("yield", crossing)))
+        outs = tuple(Value(v.type, v.hint) for v in crossing)
+        nest = replace(
+            make("nest", (), {"shape": group.shape}, [region], group.members[0].loc), outs=outs
+        )
+        self.replaced.update(zip(crossing, outs, strict=True))
+        return [nest]
+
+    def _outside(self, inst: Inst) -> Inst:
+        inst = self._with_operands(inst)
+        if inst.op.name not in CONTROL:
+            return inst if not inst.regions else self._substituted(inst)
+        regions = []
+        for region in inst.regions:
+            inner = _Partition(self.facts, dict(self.formulas))
+            inner.cheap, inner.replaced = set(self.cheap), dict(self.replaced)
+            regions.append(inner.region(region))
+        return replace(inst, regions=tuple(regions))
+
+    def _with_operands(self, inst: Inst) -> Inst:
+        operands = tuple(self.replaced.get(v, v) for v in inst.operands)
+        return inst if operands == inst.operands else replace(inst, operands=operands)
+
+    def _substituted(self, inst: Inst) -> Inst:
+        """The instruction over nest results, in its regions too."""
+        inst = self._with_operands(inst)
+        if not inst.regions:
+            return inst
+        regions = tuple(
+            Region(r.params, tuple(self._substituted(i) for i in r.body)) for r in inst.regions
+        )
+        return replace(inst, regions=regions)
+
+
+def _with_inner(inst: Inst) -> Iterator[Inst]:
+    yield inst
+    for region in inst.regions:
+        yield from walk(region)
+
+
+def _touches(inst: Inst) -> bool:
+    return inst.op.has(Trait.READS) or inst.op.has(Trait.WRITES)
+
+
+def _is_ordered(inst: Inst) -> bool:
+    """Messages to the host appear in program order; barriers order everything."""
+    return inst.op.name in ("device_print", "barrier", "device_assert")
+
+
+def formulas_of(insts: Iterable[Inst]) -> dict[Value, Inst]:
+    """The definitions of all values, for whoever evaluates elements."""
+    return {out: inst for inst in insts for out in inst.outs}

@@ -1,0 +1,418 @@
+"""CPU lowerings along one axis of a block: scans, sorting, histograms, prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from eas import dtypes
+from eas.ir import Inst, Region, Value, make
+from eas.passes.rewriting import clone_region
+from eas.schedule.elements import I32, Index, Known, Slot
+from eas.schedule.loops import Program, identity
+from eas.schedule.nest_loops import inline, mask_at
+from eas.types import Shape, Type
+
+
+def loop(
+    p: Program,
+    first: Value,
+    end: Value,
+    starts: Sequence[Value],
+    body: Callable[..., Sequence[Value]],
+    lanes: int = 1,
+) -> list[Value]:
+    """A loop that carries values; returns their last ones, a vector each with several lanes."""
+    region = p.e.region([I32, *(s.type for s in starts)], body)
+    return list(p.e.inst("loop", [first, end, *starts], {"lanes": lanes}, [region]).outs)
+
+
+def cast(p: Program, value: Value, type: Type) -> Value:
+    return value if value.type == type else p.e.emit("cast", value, type=type)
+
+
+def _moved_last(p: Program, value: Value, axis: int) -> Value:
+    """The block with `axis` last, as a formula."""
+    rank = len(value.shape)
+    if axis == rank - 1:
+        return value
+    order = (*(k for k in range(rank) if k != axis), axis)
+    return formula(p, make("permute", [value], {"order": order}))
+
+
+def _moved_back(p: Program, old: Value, value: Value, axis: int) -> None:
+    """Let `old` be `value` with its last axis moved to where it was."""
+    rank = len(value.shape)
+    if axis == rank - 1:
+        p.slots[old] = p.slots[value]
+        return
+    order = tuple(k if k < axis else rank - 1 if k == axis else k - 1 for k in range(rank))
+    inst = make("permute", [value], {"order": order})
+    p.formulas[old] = inst
+
+
+def formula(p: Program, inst: Inst) -> Value:
+    p.formulas[inst.out] = inst
+    return inst.out
+
+
+def rows(p: Program, shape: Shape, body: Callable[[tuple[Index, ...]], None]) -> None:
+    """Loop over all axes but the last."""
+
+    def level(axis: int, index: tuple[Index, ...]) -> None:
+        if axis == len(shape) - 1:
+            body(index)
+        else:
+            p.counted(shape[axis], lambda i: level(axis + 1, (*index, Index(i, axis=axis))))
+
+    level(0, ())
+
+
+def scan(p: Program, inst: Inst) -> None:
+    axis = inst["axis"] % len(inst.operands[0].shape)
+    shape = inst.operands[0].shape
+    if axis < len(shape) - 1 and shape[-1] >= 4:
+        _scan_outer(p, inst, axis)
+        return
+    blocks = [_moved_last(p, v, axis) for v in inst.operands]
+    results = [Value(b.type, out.hint) for b, out in zip(blocks, inst.outs, strict=True)]
+    slots = [p.slot_for(r) for r in results]
+    lanes = lanes_for(p, blocks, blocks[0].shape[-1])
+    if lanes > 1 and _may_reorder(inst.regions[0]):
+        rows(p, slots[0].shape, lambda at: _scan_vectors(p, inst, blocks[0], slots[0], at, lanes))
+    else:
+        rows(p, slots[0].shape, lambda at: _scan_row(p, inst, blocks, slots, at))
+    for old, result in zip(inst.outs, results, strict=True):
+        _moved_back(p, old, result, axis)
+
+
+def lanes_for(p: Program, blocks: Sequence[Value], extent: int) -> int:
+    """Elements of one register, 1 where an axis does not fill a useful one."""
+    lanes = p.target.vector_nbytes // max(4, *(b.dtype.nbytes for b in blocks))
+    while lanes > extent:
+        lanes //= 2
+    return lanes if lanes >= 4 else 1
+
+
+def _may_reorder(combine: Region) -> bool:
+    """One known instruction; narrow floats round after each, so their sums stay in order."""
+    if identity(combine) is None:
+        return False
+    made = combine.body[0]
+    is_narrow = made.out.dtype.is_float and made.out.dtype.bits < 32
+    return not made.out.dtype.is_bool and (not is_narrow or made.op.name in ("max", "min"))
+
+
+def _scan_row(
+    p: Program,
+    inst: Inst,
+    blocks: Sequence[Value],
+    slots: Sequence[Slot],
+    index: tuple[Index, ...],
+    begin: int = 0,
+    starts: Sequence[Value] = (),
+) -> None:
+    """Element by element; `starts` is what came before `begin`, which counts from the end in reverse."""
+    combine, extent = inst.regions[0], blocks[0].shape[-1]
+    neutral = identity(combine)
+    fresh = [p.e.const(neutral if neutral is not None else _zero(b), Type(b.dtype)) for b in blocks]
+
+    def step(i: Value, *before: Value) -> Sequence[Value]:
+        place = p.e.emit("sub", p.e.const(extent - 1), i) if inst["reverse"] else i
+        elements = p.elements()
+        here = (*index, Index(place))
+        new = [elements.at(b, here) for b in blocks]
+        merged = inline(p.e, combine, [*before, *new])
+        if neutral is None:
+            is_first = p.e.emit("eq", i, p.e.const(0))
+            merged = [p.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
+        for slot, value in zip(slots, merged, strict=True):
+            p.e.inst("store", [elements.address(slot, here)[0], value])
+        return merged
+
+    loop(p, p.e.const(begin), p.e.const(extent), starts or fresh, step)
+
+
+def _scan_vectors(
+    p: Program, inst: Inst, block: Value, slot: Slot, index: tuple[Index, ...], lanes: int
+) -> None:
+    """Prefixes within a register, behind the total of the registers before; then the elements left."""
+    combine, extent = inst.regions[0], block.shape[-1]
+    neutral = identity(combine)
+    whole = extent // lanes * lanes
+    attrs = {"reverse": inst["reverse"], "neutral": neutral}
+
+    def step(i: Value, before: Value) -> Sequence[Value]:
+        place = p.e.emit("sub", p.e.const(extent - lanes), i) if inst["reverse"] else i
+        elements = p.elements()
+        here = (*index, Index(place, lanes=True))
+        prefixes, total = p.e.inst(
+            "vscan", [elements.at(block, here), before], attrs, [clone_region(combine)]
+        ).outs
+        p.e.inst("vstore", [elements.address(slot, here)[0], prefixes])
+        return [total]
+
+    start = p.e.const(neutral, Type(block.dtype))
+    loop(p, p.e.const(0), p.e.const(whole), [start], step, lanes)
+    if whole < extent:
+        last = p.e.const(extent - whole if inst["reverse"] else whole - 1)
+        total = p.elements().read(slot, (*index, Index(last)))
+        _scan_row(p, inst, [block], [slot], index, whole, [total])
+
+
+def _scan_outer(p: Program, inst: Inst, axis: int) -> None:
+    """Along an axis that is not the last: neighbours of the last axis are scanned side by side."""
+    blocks, combine = inst.operands, inst.regions[0]
+    shape = blocks[0].shape
+    slots = [p.slot_for(out) for out in inst.outs]
+    lanes = lanes_for(p, blocks, shape[-1])
+
+    def line(index: tuple[Index, ...], i: Value | None) -> None:
+        def position(k: Value) -> Index:
+            from_end = inst["reverse"]
+            return Index(p.e.emit("sub", p.e.const(shape[axis] - 1), k) if from_end else k)
+
+        def step(j: Value, width: int) -> None:
+            elements = p.elements()
+            tail = (*index[axis:], Index(j, lanes=width > 1))
+            here = (*index[:axis], position(i if i is not None else p.e.const(0)), *tail)
+            new = [elements.at(b, here) for b in blocks]
+            if i is not None:
+                back = position(p.e.emit("sub", i, p.e.const(1)))
+                old = [elements.read(s, (*index[:axis], back, *tail)) for s in slots]
+                new = inline(p.e, combine, [*old, *new])
+            for slot, value in zip(slots, new, strict=True):
+                address = elements.address(slot, here)[0]
+                p.e.inst("vstore" if width > 1 else "store", [address, value])
+
+        vectors(p, shape[-1], lanes, step)
+
+    def lines(index: tuple[Index, ...]) -> None:
+        line(index, None)
+
+        def inside(i: Value) -> Sequence[Value]:
+            line(index, i)
+            return ()
+
+        loop(p, p.e.const(1), p.e.const(shape[axis]), (), inside)
+
+    rows(p, shape[:axis] + shape[axis + 1 :], lines)
+
+
+def span(p: Program, first: Value, end: Value, lanes: int, body: Callable[[Value], None]) -> None:
+    """A loop that carries nothing."""
+
+    def step(i: Value) -> Sequence[Value]:
+        body(i)
+        return ()
+
+    loop(p, first, end, (), step, lanes)
+
+
+def vectors(p: Program, extent: int, lanes: int, body: Callable[[Value, int], None]) -> None:
+    """body(i, lanes) for whole vectors, body(i, 1) for what is left."""
+    whole = extent // lanes * lanes
+    if whole:
+        span(p, p.e.const(0), p.e.const(whole), lanes, lambda i: body(i, lanes))
+    if whole < extent:
+        span(p, p.e.const(whole), p.e.const(extent), 1, lambda i: body(i, 1))
+
+
+def _zero(value: Value) -> object:
+    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
+
+
+def sort(p: Program, inst: Inst) -> None:
+    axis = inst["axis"] % len(inst.operands[0].shape)
+    keys, *payloads = (_moved_last(p, v, axis) for v in inst.operands)
+    order = _sorted_order(p, keys, inst["descending"])
+    results = [Value(keys.type), *(Value(b.type) for b in payloads)]
+    p.slots[results[0]] = order[0]
+    for result, payload in zip(results[1:], payloads, strict=True):
+        _take(p, result, payload, order[1], payload.shape[-1])
+    for old, result in zip(inst.outs, results, strict=True):
+        _moved_back(p, old, result, axis)
+
+
+def topk(p: Program, inst: Inst) -> None:
+    axis = inst["axis"] % len(inst.operands[0].shape)
+    keys = _moved_last(p, inst.operands[0], axis)
+    ordered, index = _sorted_order(p, keys, inst["largest"])
+    shape = (*keys.shape[:-1], inst["k"])
+    for old, source in zip(inst.outs, (ordered, index), strict=True):
+        result = Value(Type(old.dtype, shape))
+        slot = p.slot_for(result)
+        _copy_front(p, source, slot)
+        _moved_back(p, old, result, axis)
+
+
+def _copy_front(p: Program, source: Slot, target: Slot) -> None:
+    def row(index: tuple[Index, ...]) -> None:
+        def step(i: Value) -> None:
+            elements = p.elements()
+            value = elements.read(source, (*index, Index(i)))
+            p.e.inst("store", [elements.address(target, (*index, Index(i)))[0], value])
+
+        p.counted(target.shape[-1], step)
+
+    rows(p, target.shape, row)
+
+
+def _sorted_order(p: Program, keys: Value, descending: bool) -> tuple[Slot, Slot]:
+    """Sorted keys and where they came from, along the last axis."""
+    shape = keys.shape
+    sorted_keys = p.new_slot(shape, keys.dtype)
+    index = p.new_slot(shape, dtypes.i32)
+    spare = [p.new_slot(shape[-1:], keys.dtype), p.new_slot(shape[-1:], dtypes.i32)]
+    p.fill(sorted_keys, keys)
+
+    def row(at: tuple[Index, ...]) -> None:
+        first = (*at, Index())
+
+        def count(i: Value) -> None:
+            p.e.inst("store", [p.elements().address(index, (*at, Index(i)))[0], i])
+
+        p.counted(shape[-1], count)
+        elements = p.elements()
+        pointers = [elements.address(s, first)[0] for s in (sorted_keys, index)]
+        p.e.inst(
+            "sort_row",
+            [*pointers, *(s.pointer for s in spare)],
+            {"n": shape[-1], "descending": descending},
+        )
+
+    rows(p, shape, row)
+    return sorted_keys, index
+
+
+def _take(p: Program, result: Value, source: Value, index: Slot, n: int) -> None:
+    slot = p.slot_for(result)
+    p.materialise_into(source)
+
+    def row(at: tuple[Index, ...]) -> None:
+        def step(i: Value) -> None:
+            elements = p.elements()
+            where = elements.read(index, (*at, Index(i)))
+            value = elements.at(source, (*at, Index(where)))
+            p.e.inst("store", [elements.address(slot, (*at, Index(i)))[0], value])
+
+        p.counted(n, step)
+
+    rows(p, slot.shape, row)
+
+
+_COUNTER_STEP = 16  # counters of a cache line
+_COPIES = 4  # of the counters, so that equal neighbours do not wait for each other
+_CHUNK = 1024  # counter numbers made at a time: long enough for their stores to be over when read
+
+
+def histogram(p: Program, inst: Inst) -> None:
+    """Keys become counter numbers a vector at a time; what does not count goes to one behind the bins."""
+    block, bins = inst.operands[0], inst["bins"]
+    mask = inst.operands[1] if len(inst.operands) > 1 else None
+    number = _counter_numbers(p, block, bins)
+    copies = _COPIES if math.prod(block.shape) >= _COPIES * bins else 1
+    stride = (bins + _COUNTER_STEP) // _COUNTER_STEP * _COUNTER_STEP
+    counters = p.new_slot((copies * stride,), dtypes.i32)
+    p.fill(counters, _constant(p, 0, Type(dtypes.i32, counters.shape)))
+    extent = block.shape[-1]
+    lanes = lanes_for(p, [block, inst.out], extent)
+    chunk = p.new_slot((min(_CHUNK, extent),), dtypes.i32)
+    starts = [p.e.emit("addptr", counters.pointer, p.e.const(k * stride)) for k in range(copies)]
+
+    def row(index: tuple[Index, ...]) -> None:
+        def numbers(first: Value, i: Value, width: int, known: frozenset[Known]) -> None:
+            elements = p.elements(known)
+            here = (*index, Index(i, lanes=width > 1, axis=len(index)))
+            chosen, kept = elements.at(number, here), mask_at(elements, mask, here)
+            if kept is not None:
+                chosen = p.e.emit("select", kept, chosen, p.e.const(bins))
+            place = p.e.emit("addptr", chunk.pointer, p.e.emit("sub", i, first))
+            p.e.inst("vstore" if width > 1 else "store", [place, chosen])
+
+        def part(first: Value, end: Value, width: int, known: frozenset[Known]) -> None:
+            def some(c: Value) -> None:
+                stop = p.e.emit("min", end, p.e.emit("add", c, p.e.const(_CHUNK)))
+                span(p, c, stop, width, lambda i: numbers(c, i, width, known))
+                count = p.e.emit("sub", stop, c)
+                span(p, p.e.const(0), count, width, lambda i: _count(p, chunk, starts, i, width))
+
+            span(p, first, end, _CHUNK, some)
+
+        full, whole = p.e.const(0), extent // lanes * lanes
+        if mask is not None:
+            bounds = p.bounds()
+            bounds.add(p.elements(), mask, (*index, Index(full, lanes=True, axis=len(index))))
+            if bounds.known:
+                full = bounds.end(whole, lanes)
+                part(p.e.const(0), full, lanes, frozenset(bounds.known))
+        part(full, p.e.const(whole), lanes, frozenset())
+        if whole < extent:
+            part(p.e.const(whole), p.e.const(extent), 1, frozenset())
+
+    rows(p, block.shape, row)
+    _sum_rows(p, Slot(counters.pointer, (copies, stride)), p.slot_for(inst.out))
+
+
+def _count(p: Program, numbers: Slot, starts: Sequence[Value], first: Value, width: int) -> None:
+    """Increment the counters of some elements, neighbours in different copies."""
+    for k in range(width):
+        at = p.e.emit("addptr", numbers.pointer, p.e.add(first, p.e.const(k)))
+        cell = p.e.emit("addptr", starts[k % len(starts)], p.e.emit("load", at))
+        p.e.inst("store", [cell, p.e.emit("add", p.e.emit("load", cell), p.e.const(1))])
+
+
+def _counter_numbers(p: Program, block: Value, bins: int) -> Value:
+    """The formula of which counter each element increments."""
+    conditions = []
+    if block.dtype.min < 0:
+        conditions.append(_formula(p, "ge", block, _constant(p, 0, block.type)))
+    if block.dtype.max >= bins:
+        conditions.append(_formula(p, "lt", block, _constant(p, bins, block.type)))
+    number = block
+    if block.dtype != dtypes.i32:
+        number = _formula(p, "cast", block, type=Type(dtypes.i32, block.shape))
+    for condition in conditions:
+        number = _formula(p, "select", condition, number, _constant(p, bins, number.type))
+    return number
+
+
+def _formula(p: Program, name: str, *operands: Value, **attrs: object) -> Value:
+    return formula(p, make(name, operands, attrs))
+
+
+def _constant(p: Program, value: int, type: Type) -> Value:
+    return _formula(p, "const", value=value, type=type)
+
+
+def _sum_rows(p: Program, source: Slot, target: Slot) -> None:
+    """The sum of the rows of a matrix, which may be longer than the result."""
+    copies, extent = source.shape[0], target.shape[-1]
+
+    def step(j: Value, width: int) -> None:
+        elements = p.elements()
+        at = Index(j, lanes=width > 1)
+        total = elements.read(source, (Index(), at))
+        for k in range(1, copies):
+            total = p.e.emit("add", total, elements.read(source, (Index(p.e.const(k)), at)))
+        p.e.inst("vstore" if width > 1 else "store", [elements.address(target, (at,))[0], total])
+
+    lanes = p.target.vector_nbytes // 4
+    vectors(p, extent, lanes, step)
+
+
+def device_print(p: Program, inst: Inst) -> None:
+    """Values go to the host as they are in scratch; it formats them as the interpreter does."""
+    slots = []
+    for value in inst.operands:
+        if value.shape:
+            slots.append(p.materialise(value))
+        else:
+            slots.append(p.new_slot((1,), value.dtype))
+            p.e.inst("store", [slots[-1].pointer, p.scalar_of(value)])
+    attrs = {
+        "prefix": inst["prefix"],
+        "dtypes": tuple(v.dtype for v in inst.operands),
+        "shapes": tuple(v.shape for v in inst.operands),
+    }
+    p.e.inst("write_log", [s.pointer for s in slots], attrs)

@@ -1,0 +1,29 @@
+"""What a schedule needs to know of the CPU it is made for; an explicit value, not the machine we run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTarget:
+    """A CPU: its vector registers, and what LLVM calls it."""
+
+    name: str
+    vector_nbytes: int
+    vector_registers: int
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+    has_cheap_masks: bool = True  # masked 32-bit loads and stores are one instruction
+
+
+AVX2 = CpuTarget("avx2", 32, 16, "x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c,+bmi2")
+AVX512 = CpuTarget("avx512", 64, 32, "x86_64-unknown-linux-gnu", "skylake-avx512", "")
+NEON = CpuTarget("neon", 16, 32, "aarch64-unknown-linux-gnu", "apple-m1", "", has_cheap_masks=False)
+SSE = CpuTarget("sse", 16, 16, "x86_64-unknown-linux-gnu", "x86-64-v2", "", has_cheap_masks=False)
+
+
+def host_target(vector_nbytes: int) -> CpuTarget:
+    """The machine that runs this process, of which only the width of its vectors matters here."""
+    return {64: AVX512, 32: AVX2}.get(vector_nbytes, NEON)
