@@ -1,0 +1,370 @@
+"""The register-blocked product of two matrices in memory, as LLVM text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eas.codegen.llvm_text import Reg, Text, bits_of, scratch_type, vector
+from eas.ir import Inst
+
+if TYPE_CHECKING:
+    from eas.codegen.llvm import Emitter
+
+_ROWS = 6  # of a block of c; by two vectors of 16 registers, or four of 32, fma is kept busy
+_STRIP = 256  # steps of k for which a panel of b fits in half an L1 cache
+_UNROLL = 4
+_LINE = 64  # bytes
+
+
+def contract(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+    """A call of a helper function that computes c += a @ b; numbers known here are built into it."""
+    element, out = (scratch_type(inst.operands[i].dtype) for i in (0, 2))
+    numbers = [_as_i64(emitter.t, r) for r in operands[3:6]]
+    known = ["x" if r.text.startswith("%") else r.text for r in numbers]
+    shape, column, target = inst["shape"], inst["a_column"], inst["target"]
+    ahead = {
+        side: Ahead(f"%next_{side}", inst.operands[6 + 2 * i].dtype.nbytes)
+        for i, side in enumerate(inst["ahead"])
+    }
+    names = "_".join(str(n) for n in (*shape, column, *known, *ahead)) + "_t" * inst["b_transposed"]
+    symbol = f"contract_{element}_{out}_{names}"
+    if symbol not in emitter.t.helpers:
+        signed = inst.operands[0].dtype.is_signed
+        helper = _Contract(element, out, shape, column, target, signed, ahead)
+        helper.b_transposed = inst["b_transposed"]
+        emitter.t.helpers[symbol] = helper.function(symbol, numbers, emitter.t)
+    arguments = ", ".join(str(r) for r in (*operands[:3], *numbers, *operands[6:]))
+    emitter.t.line(f"call void @{symbol}({arguments})")
+    return ()
+
+
+def _as_i64(t: Text, number: Reg) -> Reg:
+    if not number.text.startswith("%"):
+        return Reg(number.text, "i64")
+    return number if number.element == "i64" else t.convert("sext", number, "i64")
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Memory that the next block of an operand will be read from."""
+
+    pointer: str
+    nbytes: int  # of an element
+
+
+class _Contract:
+    """Panels of b (as many columns as a row of the block) stay in L1 while all rows of a pass by."""
+
+    def __init__(
+        self,
+        element: str,
+        out: str,
+        shape: tuple[int, int, int],
+        a_column: int,
+        target: tuple[int, int],
+        signed: bool,
+        ahead: Mapping[str, Ahead],
+    ) -> None:
+        self.element, self.out = element, out
+        self.m, self.n, self.most_k = shape
+        self.a_column, self.signed = a_column, signed
+        vector_nbytes, registers = target
+        self.wide = max(1, vector_nbytes * 8 // bits_of(out))
+        self.vectors = registers // 8
+        self.ahead = ahead
+        self.b_transposed = False
+        self.t = Text()
+
+    def function(self, symbol: str, numbers: Sequence[Reg], module: Text) -> str:
+        t = self.t
+        names = ("%k", "%a_row", "%b_row")
+        self.k, self.a_row, self.b_row = (
+            Reg(name, "i64") if number.text.startswith("%") else number
+            for name, number in zip(names, numbers, strict=True)
+        )
+        # A number of steps that is only known at run time is a multiple of nothing.
+        self.unroll = 1 if self.k.text == "%k" else _unroll(int(self.k.text))
+        steps = {side: self._distance(rows.pointer) for side, rows in self.ahead.items()}
+        self.next_rows = steps
+        strip = min(self.most_k, _STRIP)
+        size = strip * self.vectors * self.wide
+        panel = t.let(f"alloca [{size} x {self.out}], align 64", "ptr", 1, "panel")
+        if self.most_k <= _STRIP:
+            self._strip(Reg("%a", "ptr"), Reg("%b", "ptr"), self.k, panel)
+        else:
+            self._loop("strip", self.k, _STRIP, (), lambda at, _: self._strip_at(at, panel))
+        t.line("ret void")
+        module.declare_all(t.declarations)
+        ahead = "".join(f", ptr {r.pointer}, ptr {r.pointer}_row" for r in self.ahead.values())
+        head = f"define internal void @{symbol}(ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %k, i64 %a_row, i64 %b_row{ahead}) noinline nounwind {{\nentry:"
+        return "\n".join([head, *t.lines, "}"])
+
+    def _strip_at(self, at: Reg, panel: Reg) -> Sequence[Reg]:
+        left = self._at(Reg("%a", "ptr"), self._mul(at, self.a_column), self.element)
+        right = self._at(Reg("%b", "ptr"), self._times(at, self.b_row), self.element)
+        rest = self.t.op("sub", self.k, at)
+        full = Reg(str(_STRIP), "i64")
+        steps = self.t.select(self.t.compare("icmp slt", rest, full), rest, full)
+        self._strip(left, right, steps, panel)
+        return ()
+
+    def _strip(self, a: Reg, b: Reg, k: Reg, panel: Reg) -> None:
+        """All of c, for some steps of k: panel by panel."""
+        size, column = self.vectors * self.wide, 0
+        whole = self.n // size
+        packs = self.m > _ROWS and whole > 0
+        if whole:
+            self._loop(
+                "panel",
+                Reg(str(whole), "i64"),
+                1,
+                (),
+                lambda i, _: self._panel(a, b, k, panel if packs else None, self._mul(i, size)),
+            )
+            column = whole * size
+        for lanes, vectors in _rest(self.n - column, self.wide):
+            first = Reg(str(column), "i64")
+            source = (self._at(b, first, self.element), self.b_row, self.element)
+            self._rows(a, source, k, first, lanes, vectors)
+            column += lanes * vectors
+
+    def _panel(self, a: Reg, b: Reg, k: Reg, panel: Reg | None, first: Reg) -> Sequence[Reg]:
+        """Columns from `first` on; copied so that they are contiguous, where rows enough profit."""
+        column = self._times(first, self.b_row) if self.b_transposed else first
+        b = self._at(b, column, self.element)
+        source = (b, self.b_row, self.element)
+        if panel is not None:
+            step, pack = (self.wide, self._turn) if self.b_transposed else (1, self._pack)
+            self._loop("pack", k, step, (), lambda i, _: pack(b, panel, i))
+            source = (panel, Reg(str(self.vectors * self.wide), "i64"), self.out)
+        self._rows(a, source, k, first, self.wide, self.vectors)
+        return ()
+
+    def _pack(self, b: Reg, panel: Reg, i: Reg) -> Sequence[Reg]:
+        source = self._at(b, self._times(i, self.b_row), self.element)
+        target = self._at(panel, self._mul(i, self.vectors * self.wide), self.out)
+        for v in range(self.vectors):
+            at = Reg(str(v * self.wide), "i64")
+            value = self._load(self._at(source, at, self.element), self.element, self.wide)
+            self.t.line(f"store {value}, {self._at(target, at, self.out)}, align 4")
+        return ()
+
+    def _turn(self, b: Reg, panel: Reg, i: Reg) -> Sequence[Reg]:
+        """As `_pack`, for as many steps of k as a vector has lanes, from columns in memory."""
+        wide, width = self.wide, self.vectors * self.wide
+        for v in range(self.vectors):
+            columns = [
+                self._at(b, self._mul(self.b_row, v * wide + lane), self.element)
+                for lane in range(wide)
+            ]
+            lines = [self._load(self._at(c, i, self.element), self.element, wide) for c in columns]
+            for u, line in enumerate(_transpose(self.t, lines)):
+                row = self.t.op("add", i, Reg(str(u), "i64"))
+                at = self.t.op("add", self._mul(row, width), Reg(str(v * wide), "i64"))
+                self.t.line(f"store {line}, {self._at(panel, at, self.out)}, align 4")
+        return ()
+
+    def _rows(
+        self, a: Reg, b: tuple[Reg, Reg, str], k: Reg, first: Reg, lanes: int, vectors: int
+    ) -> None:
+        row = 0
+        for height, repeats in _row_blocks(self.m):
+
+            def block(
+                i: Reg, _: Sequence[Reg], row: int = row, height: int = height
+            ) -> Sequence[Reg]:
+                top = self.t.op("add", self._mul(i, height), Reg(str(row), "i64"))
+                left = self._at(a, self._times(top, self.a_row), self.element)
+                corner = self.t.op("add", self._mul(top, self.n), first)
+                cells = self._at(Reg("%c", "ptr"), corner, self.out)
+                if height == _ROWS and lanes * vectors == self.wide * self.vectors:
+                    self._prefetch(i, first)
+                self._block(left, b, cells, k, (height, vectors, lanes))
+                return ()
+
+            self._loop("rows", Reg(str(repeats), "i64"), 1, (), block)
+            row += height * repeats
+
+    def _block(
+        self, a: Reg, b: tuple[Reg, Reg, str], c: Reg, k: Reg, size: tuple[int, int, int]
+    ) -> None:
+        """One block of c stays in registers for all steps of k."""
+        t = self.t
+        height, vectors, lanes = size
+        cells = [
+            self._at(c, Reg(str(i * self.n + v * lanes), "i64"), self.out)
+            for i in range(height)
+            for v in range(vectors)
+        ]
+        kind = vector(self.out, lanes)
+        start = [t.let(f"load {kind}, {cell}, align 4", self.out, lanes) for cell in cells]
+        rows = [self._at(a, self._mul(self.a_row, i), self.element) for i in range(height)]
+
+        def steps(at: Reg, accs: Sequence[Reg]) -> Sequence[Reg]:
+            for u in range(self.unroll):
+                step = t.op("add", at, Reg(str(u), "i64"))
+                accs = self._step(rows, b, step, accs, lanes)
+            return accs
+
+        done = self._loop("k", k, self.unroll, start, steps)
+        for cell, value in zip(cells, done, strict=True):
+            t.line(f"store {value}, {cell}, align 4")
+
+    def _step(
+        self, rows: Sequence[Reg], b: tuple[Reg, Reg, str], k: Reg, accs: Sequence[Reg], lanes: int
+    ) -> list[Reg]:
+        base, b_row, element = b
+        vectors = len(accs) // len(rows)
+        line = self._at(base, self._times(k, b_row), element)
+        right = [
+            self._load(self._at(line, Reg(str(v * lanes), "i64"), element), element, lanes)
+            for v in range(vectors)
+        ]
+        column = self._mul(k, self.a_column)
+        new: list[Reg] = []
+        for i, row in enumerate(rows):
+            value = self._load(self._at(row, column, self.element), self.element, 1)
+            left = self.t.splat(value, lanes)
+            new += [self._fma(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
+        return new
+
+    # --- what comes next ------------------------------------------------------------------------
+
+    def _prefetch(self, block: Reg, first: Reg) -> None:
+        """Ask for a share of the next operands: rows of a for this panel, of b for this block."""
+        width = self.vectors * self.wide
+        if "a" in self.ahead:
+            nbytes = self.ahead["a"].nbytes
+            lines = max(1, self.most_k * nbytes // _LINE * width // self.n)
+            column = self._mul(first, max(1, lines * _LINE // width))
+            for i in range(_ROWS):
+                row = self.t.op("add", self._mul(block, _ROWS), Reg(str(i), "i64"))
+                self._touch("a", row, column, lines)
+        if "b" in self.ahead:
+            nbytes = self.ahead["b"].nbytes
+            per_block = -(-self.most_k * _ROWS // self.m)
+            column = self._mul(first, nbytes)
+            for i in range(per_block):
+                row = self.t.op("add", self._mul(block, per_block), Reg(str(i), "i64"))
+                self._touch("b", row, column, max(1, width * nbytes // _LINE))
+
+    def _touch(self, side: str, row: Reg, column: Reg, lines: int) -> None:
+        self.t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        base = Reg(self.ahead[side].pointer, "ptr")
+        offset = self.t.op("add", self._times(row, self.next_rows[side]), column)
+        for line in range(lines):
+            at = self.t.op("add", offset, Reg(str(line * _LINE), "i64"))
+            here = self.t.let(f"getelementptr i8, {base}, {at}", "ptr", 1)
+            self.t.line(f"call void @llvm.prefetch.p0({here}, i32 0, i32 2, i32 1)")
+
+    def _distance(self, pointer: str) -> Reg:
+        """Bytes between two rows."""
+        a, b = (
+            self.t.let(f"ptrtoint ptr {p} to i64", "i64", 1) for p in (pointer, f"{pointer}_row")
+        )
+        return self.t.op("sub", b, a)
+
+    # --- spelling -------------------------------------------------------------------------------
+
+    def _loop(
+        self,
+        hint: str,
+        end: Reg,
+        step: int,
+        carried: Sequence[Reg],
+        body: Callable[[Reg, Sequence[Reg]], Sequence[Reg]],
+    ) -> list[Reg]:
+        """for i in range(0, end, step), at least once; returns what the last step returned."""
+        t = self.t
+        before, head, done = t.block, t.new_label(hint), t.new_label(f"{hint}_done")
+        t.line(f"br label %{head}")
+        t.label(head)
+        index, following = Reg(t.name("i"), "i64"), t.name("i")
+        phis = [Reg(t.name("acc"), r.element, r.lanes) for r in carried]
+        at = len(t.lines)
+        t.line("")
+        new = body(index, phis)
+        t.line(f"{following} = add nuw nsw {index}, {step}")
+        more = t.compare("icmp slt", Reg(following, "i64"), end)
+        edges = [(index, "0", following)]
+        edges += [(p, c.text, n.text) for p, c, n in zip(phis, carried, new, strict=True)]
+        t.lines[at] = "\n".join(
+            f"  {p.text} = phi {p.type} [ {a}, %{before} ], [ {b}, %{t.block} ]"
+            for p, a, b in edges
+        )
+        t.line(f"br {more}, label %{head}, label %{done}")
+        t.label(done)
+        return list(new)
+
+    def _mul(self, a: Reg, factor: int) -> Reg:
+        return a if factor == 1 else self._times(a, Reg(str(factor), "i64"))
+
+    def _times(self, a: Reg, b: Reg) -> Reg:
+        return self.t.op("mul nsw", a, b)
+
+    def _at(self, base: Reg, offset: Reg, element: str) -> Reg:
+        return self.t.let(f"getelementptr inbounds {element}, {base}, {offset}", "ptr", 1)
+
+    def _load(self, at: Reg, element: str, lanes: int) -> Reg:
+        align = min(4, max(1, bits_of(element) // 8))
+        raw = self.t.let(f"load {vector(element, lanes)}, {at}, align {align}", element, lanes)
+        if element == self.out:
+            return raw
+        return self.t.convert("sext" if self.signed else "zext", raw, self.out)
+
+    def _fma(self, a: Reg, b: Reg, acc: Reg) -> Reg:
+        if self.out in ("float", "double"):
+            return self.t.call("llvm.fma", self.out, a, b, acc)
+        return self.t.op("add", self.t.op("mul", a, b), acc)
+
+
+def _transpose(t: Text, lines: Sequence[Reg]) -> list[Reg]:
+    """Swap the off-diagonal halves of ever larger squares."""
+    new, wide = list(lines), len(lines)
+    kind = new[0].type
+    size = 1
+    while size < wide:
+        for i in (i for i in range(wide) if not i & size):
+            pair = f"{kind} {new[i].text}, {kind} {new[i + size].text}"
+            for j, first in ((i, 0), (i + size, size)):
+                lanes = [
+                    x + first if not x & size else x - size + first + wide for x in range(wide)
+                ]
+                order = ", ".join(f"i32 {x}" for x in lanes)
+                new[j] = t.let(
+                    f"shufflevector {pair}, <{wide} x i32> <{order}>", new[0].element, wide
+                )
+        size *= 2
+    return new
+
+
+def _unroll(k: int) -> int:
+    return next(u for u in (_UNROLL, 2, 1) if k % u == 0)
+
+
+def _rest(n: int, wide: int) -> list[tuple[int, int]]:
+    """(lanes, vectors) of the columns that fill no panel: whole vectors, then ever smaller ones."""
+    blocks, vectors = [], 2
+    while n >= wide:
+        vectors = 2 if n >= 2 * wide else 1
+        blocks.append((wide, vectors))
+        n -= wide * vectors
+    lanes = wide
+    while n:
+        while lanes > n:
+            lanes //= 2
+        blocks.append((lanes, 1))
+        n -= lanes
+    return blocks
+
+
+def _row_blocks(m: int) -> list[tuple[int, int]]:
+    """(height, repeats): blocks of six, and a rest in which none is too low to hide fma's latency."""
+    whole, rest = divmod(m, _ROWS)
+    if 0 < rest < 4 and whole:
+        low = (_ROWS + rest) // 2
+        tail = [(_ROWS + rest - low, 1), (low, 1)]
+        return [*([(_ROWS, whole - 1)] if whole > 1 else []), *tail]
+    return [*([(_ROWS, whole)] if whole else []), *([(rest, 1)] if rest else [])]

@@ -1,0 +1,369 @@
+"""Scheduled IR to LLVM text, one instruction at a time. What each op is called is in `llvm_ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eas.codegen.llvm_memory import MEMORY
+from eas.codegen.llvm_ops import OPS
+from eas.codegen.llvm_text import Reg, Text, bits_of, register_type, scratch_type
+from eas.dtypes import DType
+from eas.errors import Unsupported
+from eas.ir import Inst, IRModule, Loc, Region, Value
+
+ENTRY = "eas_kernel"
+_ALIGN = 64
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """What a record of `device_print` holds."""
+
+    prefix: str
+    dtypes: tuple[DType, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(eq=False)
+class NativeCode:
+    """What the CPU runtime needs: the text, its entry, scratch per thread, and the places of errors."""
+
+    llvm: str
+    entry: str
+    scratch_nbytes: int
+    places: list[tuple[str, Loc | None]] = field(default_factory=list)
+    logs: list[LogFormat] = field(default_factory=list)
+    nbytes_per_program: int | None = None  # estimates for `EAS_DEBUG=2`, None where unknown
+    flops_per_program: int | None = None
+
+
+def generate(module: IRModule, check_bounds: bool = False) -> NativeCode:
+    """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
+    emitter = Emitter(module, check_bounds)
+    text = emitter.kernel()
+    return NativeCode(text, ENTRY, emitter.scratch_nbytes, emitter.places, emitter.logs)
+
+
+class Emitter:
+    """One kernel function. `regs` maps IR values; a value is a vector where it varies over lanes."""
+
+    def __init__(self, module: IRModule, check_bounds: bool) -> None:
+        self.module = module
+        self.check_bounds = check_bounds
+        self.bases: dict[Value, int] = {
+            a.value: i for i, a in enumerate(module.args) if a.is_buffer
+        }
+        self.logs: list[LogFormat] = []
+        self.uses_streams = False
+        self.t = Text()
+        self.regs: dict[Value, Reg] = {}
+        self.lanes = 1
+        self.scratch_nbytes = 0
+        self.places: list[tuple[str, Loc | None]] = []
+
+    # --- the function ---------------------------------------------------------------------------
+
+    def kernel(self) -> str:
+        t = self.t
+        self._arguments()
+        t.line("br label %programs")
+        t.label("programs")
+        t.line("%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]")
+        t.line("%more = icmp slt i64 %program, %end")
+        t.line("br i1 %more, label %run, label %done")
+        t.label("run")
+        for line in (
+            "%row = sdiv i64 %program, %gx",
+            "%pid0 = srem i64 %program, %gx",
+            "%pid1 = srem i64 %row, %gy",
+            "%pid2 = sdiv i64 %row, %gy",
+        ):
+            t.line(line)
+        self.region(self.module.body)
+        t.line("br label %program_end")
+        t.label("program_end")
+        t.line("%next_program = add nsw i64 %program, 1")
+        t.line("br label %programs")
+        t.label("done")
+        if self.uses_streams:
+            t.line("fence seq_cst")  # whoever waits for this thread sees what bypassed the cache
+        t.line("ret void")
+        head = f"define void @{ENTRY}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
+        return (
+            "\n".join([*t.helpers.values(), *t.declarations.values(), head, *t.lines, "}", "!0 = !{i32 1}"]) + "\n"
+        )
+
+    def _arguments(self) -> None:
+        t = self.t
+        for i, arg in enumerate(self.module.args):
+            element = "ptr" if arg.is_buffer else register_type(arg.type.dtype)
+            at = t.let(f"getelementptr i64, ptr %args, i64 {i}", "ptr", 1)
+            if element == "i1":
+                byte = t.let(f"load i8, {at}", "i8", 1)
+                self.regs[arg.value] = t.convert("trunc", byte, "i1")
+            else:
+                self.regs[arg.value] = t.let(f"load {element}, {at}", element, 1, "arg")
+        for k, (name, kind) in enumerate(
+            (("gx", "i64"), ("gy", "i64"), ("gz", "i64"), ("err", "ptr"), ("log", "ptr"))
+        ):
+            at = t.let(f"getelementptr i64, ptr %args, i64 {len(self.module.args) + k}", "ptr", 1)
+            t.line(f"%{name} = load {kind}, {at}")
+
+    # --- instructions ---------------------------------------------------------------------------
+
+    def region(self, region: Region) -> list[Reg]:
+        """Emit a region; returns what it yields."""
+        for inst in region.body[:-1]:
+            self.inst(inst)
+        return [self.regs[v] for v in region.yields]
+
+    def inst(self, inst: Inst) -> None:
+        name = inst.op.name
+        if name in _STRUCTURAL:
+            getattr(self, f"_{name}")(inst)
+            return
+        operands = [self.regs[v] for v in inst.operands]
+        if name in MEMORY:
+            results = MEMORY[name](self, inst, operands)
+        else:
+            spell = OPS.get(name)
+            if spell is None:
+                raise Unsupported(f"the CPU code generator has no spelling of {name}", loc=inst.loc)
+            lanes = max((r.lanes for r in operands), default=1)
+            results = spell(self.t, inst, [self.t.splat(r, lanes) for r in operands])
+        self.regs.update(
+            zip(
+                inst.outs,
+                results if isinstance(results, (list, tuple)) else (results,),
+                strict=True,
+            )
+        )
+
+    def place(self, message: str, loc: Loc | None) -> int:
+        """The number under which an error at this instruction is reported."""
+        self.places.append((message, loc))
+        return len(self.places) - 1
+
+    def log_place(self, inst: Inst) -> int:
+        """The number of a `device_print`, under which the host finds its format."""
+        self.logs.append(LogFormat(inst["prefix"], inst["dtypes"], inst["shapes"]))
+        return len(self.logs) - 1
+
+    def buffer(self, index: int) -> Reg:
+        return self.regs[self.module.args[index].value]
+
+    def buffer_size(self, index: int) -> Reg:
+        """Elements of a buffer argument; the host passes them behind everything else."""
+        at = self.t.let(
+            f"getelementptr i64, ptr %args, i64 {len(self.module.args) + 5 + index}", "ptr", 1
+        )
+        return self.t.let(f"load i64, {at}", "i64", 1)
+
+    # --- structure ------------------------------------------------------------------------------
+
+    def _program_id(self, inst: Inst) -> None:
+        self.regs[inst.out] = self.t.let(f"trunc i64 %pid{inst['axis']} to i32", "i32", 1)
+
+    def _num_programs(self, inst: Inst) -> None:
+        self.regs[inst.out] = self.t.let(f"trunc i64 %g{'xyz'[inst['axis']]} to i32", "i32", 1)
+
+    def _const(self, inst: Inst) -> None:
+        self.regs[inst.out] = self.t.number(inst["value"], register_type(inst.out.dtype))
+
+    def _lane(self, inst: Inst) -> None:
+        lanes = ", ".join(f"i32 {i}" for i in range(self.lanes))
+        self.regs[inst.out] = (
+            Reg("0", "i32") if self.lanes == 1 else Reg(f"<{lanes}>", "i32", self.lanes)
+        )
+
+    def _scratch(self, inst: Inst) -> None:
+        at = self.scratch_nbytes
+        nbytes = inst["size"] * bits_of(scratch_type(inst["dtype"])) // 8
+        self.scratch_nbytes = (at + nbytes + _ALIGN - 1) // _ALIGN * _ALIGN
+        self.regs[inst.out] = self.t.let(
+            f"getelementptr inbounds i8, ptr %scratch, i64 {at}", "ptr", 1, "slot"
+        )
+
+    _alloc_tg = (
+        _scratch  # threads run in lockstep on one thread: its memory is a slot like any other
+    )
+
+    def _loop(self, inst: Inst) -> None:
+        """start <= i < end in steps of `lanes`; carried values are vectors."""
+        start, end = (self.regs[v] for v in inst.operands[:2])
+        outer, self.lanes = self.lanes, inst["lanes"]
+        carried = [self.t.splat(self.regs[v], self.lanes) for v in inst.operands[2:]]
+        self._counted(inst, start, end, self.t.number(self.lanes, start.element), carried)
+        self.lanes = outer
+
+    def _for(self, inst: Inst) -> None:
+        """Python's trip count, so that steps of either sign and a step of 0 are right."""
+        t = self.t
+        start, end, step = (self.regs[v] for v in inst.operands[:3])
+        zero, one = t.like(0, start), t.like(1, start)
+        up, down = t.compare("icmp sgt", step, zero), t.compare("icmp slt", step, zero)
+        span = t.select(up, t.op("sub", end, start), t.op("sub", start, end))
+        size = t.select(up, step, t.op("sub", zero, step))
+        safe = t.select(t.compare("icmp eq", size, zero), one, size)
+        rounded = t.op("udiv", t.op("add", span, t.op("sub", safe, one)), safe)
+        runs_up = t.op("and", up, t.compare("icmp slt", start, end))
+        runs_down = t.op("and", down, t.compare("icmp sgt", start, end))
+        trips = t.select(t.op("or", runs_up, runs_down), rounded, zero)
+        carried = self._varying([self.regs[v] for v in inst.operands[3:]])
+        self._counted(inst, zero, trips, one, carried, (start, step))
+
+    def _varying(self, carried: Sequence[Reg]) -> list[Reg]:
+        """What control flow inside a vector loop carries may differ per lane.
+
+        Outside of one, vectors are the lanes of reductions on their way between two loops.
+        """
+        stays = [r.element == "ptr" or r.lanes > 1 for r in carried]
+        return [r if keep else self.t.splat(r, self.lanes) for r, keep in zip(carried, stays, strict=True)]
+
+    def _counted(
+        self,
+        inst: Inst,
+        start: Reg,
+        end: Reg,
+        step: Reg,
+        carried: Sequence[Reg],
+        affine: tuple[Reg, Reg] | None = None,
+    ) -> None:
+        t = self.t
+        before, head, body, done = (
+            t.block,
+            t.new_label("head"),
+            t.new_label("body"),
+            t.new_label("done"),
+        )
+        t.line(f"br label %{head}")
+        t.label(head)
+        counter = Reg(t.name("i"), start.element)
+        phis = [Reg(t.name("c"), r.element, r.lanes) for r in carried]
+        at = len(t.lines)
+        t.line("")  # the phis, once the end of the body is known
+        order = "icmp ult" if affine is not None else "icmp slt"
+        t.line(f"br {t.compare(order, counter, end)}, label %{body}, label %{done}")
+        t.label(body)
+        region = inst.regions[0]
+        iv = counter if affine is None else t.op("add", affine[0], t.op("mul", counter, affine[1]))
+        self.regs.update(zip(region.params, [iv, *phis], strict=True))
+        self._same_bases(
+            inst.operands[len(inst.operands) - len(phis) :], region.params[1:], inst.outs
+        )
+        yields = [t.splat(r, p.lanes) for r, p in zip(self.region(region), phis, strict=True)]
+        following = t.op("add", counter, step)
+        t.line(f"br label %{head}")
+        edges = [(counter, start, following), *zip(phis, carried, yields, strict=True)]
+        t.lines[at] = "\n".join(_phi(p, a, before, b, t.block) for p, a, b in edges)
+        t.label(done)
+        self.regs.update(zip(inst.outs, phis, strict=True))
+
+    def _same_bases(self, inits: Sequence[Value], *others: Sequence[Value]) -> None:
+        """A carried pointer stays in the buffer it started in."""
+        for values in others:
+            for init, value in zip(inits, values, strict=True):
+                if init in self.bases:
+                    self.bases[value] = self.bases[init]
+
+    def _while(self, inst: Inst) -> None:
+        t = self.t
+        carried = self._varying([self.regs[v] for v in inst.operands])
+        before, head, body, done = (
+            t.block,
+            t.new_label("head"),
+            t.new_label("body"),
+            t.new_label("done"),
+        )
+        t.line(f"br label %{head}")
+        t.label(head)
+        phis = [Reg(t.name("c"), r.element, r.lanes) for r in carried]
+        at = len(t.lines)
+        t.line("")
+        test, region = inst.regions
+        self.regs.update(zip(test.params, phis, strict=True))
+        self._same_bases(inst.operands, test.params, region.params, inst.outs)
+        (condition,) = self.region(test)
+        t.line(f"br {t.extract(condition, 0)}, label %{body}, label %{done}")
+        t.label(body)
+        self.regs.update(zip(region.params, phis, strict=True))
+        yields = [t.splat(r, p.lanes) for r, p in zip(self.region(region), phis, strict=True)]
+        t.line(f"br label %{head}")
+        t.lines[at] = "\n".join(
+            _phi(p, a, before, b, t.block) for p, a, b in zip(phis, carried, yields, strict=True)
+        )
+        t.label(done)
+        self.regs.update(zip(inst.outs, phis, strict=True))
+
+    def _if(self, inst: Inst) -> None:
+        t = self.t
+        condition = t.extract(self.regs[inst.operands[0]], 0)
+        then, other, done = t.new_label("then"), t.new_label("else"), t.new_label("endif")
+        t.line(f"br {condition}, label %{then}, label %{other}")
+        sides = []
+        for label, region in zip((then, other), inst.regions, strict=True):
+            t.label(label)
+            yields = self._varying(self.region(region))
+            sides.append((t.block, yields))
+            t.line(f"br label %{done}")
+        t.label(done)
+        (a, left), (b, right) = sides
+        for out, x, y in zip(inst.outs, left, right, strict=True):
+            merged = Reg(t.name("m"), x.element, x.lanes)
+            t.lines.append(_phi(merged, x, a, y, b))
+            self.regs[out] = merged
+
+    def _hreduce(self, inst: Inst) -> None:
+        """Fold the upper half of the lanes onto the lower half until one is left."""
+        t, region = self.t, inst.regions[0]
+        values, lanes, outer = [self.regs[v] for v in inst.operands], inst["lanes"], self.lanes
+        while lanes > 1:
+            lanes //= 2
+            halves = [_half(t, v, first, lanes) for first in (0, lanes) for v in values]
+            self.regs.update(zip(region.params, halves, strict=True))
+            self.lanes = lanes
+            values = [t.splat(r, lanes) for r in self.region(region)]
+        self.lanes = outer
+        self.regs.update(zip(inst.outs, values, strict=True))
+
+    def _barrier(self, inst: Inst) -> None:
+        """Threads run in lockstep: everybody is here."""
+
+    def _assume(self, inst: Inst) -> None:
+        self.t.declare("@llvm.assume", "declare void @llvm.assume(i1)")
+        self.t.line(f"call void @llvm.assume({self.regs[inst.operands[0]]})")
+
+
+def _phi(out: Reg, a: Reg, from_a: str, b: Reg, from_b: str) -> str:
+    return f"  {out.text} = phi {out.type} [ {a.text}, %{from_a} ], [ {b.text}, %{from_b} ]"
+
+
+def _half(t: Text, value: Reg, first: int, lanes: int) -> Reg:
+    if lanes == 1:
+        return t.extract(value, first)
+    order = ", ".join(f"i32 {first + i}" for i in range(lanes))
+    return t.let(
+        f"shufflevector {value}, {value.type} poison, <{lanes} x i32> <{order}>",
+        value.element,
+        lanes,
+    )
+
+
+_STRUCTURAL = frozenset(
+    {
+        "program_id",
+        "num_programs",
+        "const",
+        "lane",
+        "scratch",
+        "alloc_tg",
+        "loop",
+        "for",
+        "while",
+        "if",
+        "hreduce",
+        "barrier",
+        "assume",
+    }
+)

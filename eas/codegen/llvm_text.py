@@ -1,0 +1,188 @@
+"""Writing LLVM functions as text: temporaries, vectors, basic blocks. Knows LLVM, not our IR."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eas.dtypes import DType
+
+_REGISTER = {
+    "bool": "i1",
+    "f16": "float",
+    "bf16": "float",
+    "f32": "float",
+    "f64": "double",
+    "f8e4m3": "float",
+    "f8e5m2": "float",
+}
+_MEMORY = {
+    "bool": "i8",
+    "f16": "half",
+    "bf16": "i16",
+    "f32": "float",
+    "f64": "double",
+    "f8e4m3": "i8",
+    "f8e5m2": "i8",
+}
+
+
+def register_type(dtype: DType) -> str:
+    """What an element is computed in: narrow floats are floats, rounded after every op."""
+    return _REGISTER.get(dtype.name) or f"i{dtype.bits}"
+
+
+def memory_type(dtype: DType) -> str:
+    """What an element of a device buffer is."""
+    return _MEMORY.get(dtype.name) or f"i{dtype.bits}"
+
+
+def scratch_type(dtype: DType) -> str:
+    """What an element in scratch is: compute form, bools as bytes."""
+    return "i8" if dtype.is_bool else register_type(dtype)
+
+
+def vector(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def bits_of(element: str) -> int:
+    return {"float": 32, "double": 64, "half": 16, "ptr": 64}.get(element) or int(element[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A value in a register (or a literal): its text, LLVM element type, and number of lanes."""
+
+    text: str
+    element: str
+    lanes: int = 1
+
+    @property
+    def type(self) -> str:
+        return vector(self.element, self.lanes)
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+class Text:
+    """A function body in the making."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.helpers: dict[str, str] = {}
+        self.block = "entry"
+        self._count = 0
+
+    def name(self, hint: str = "t") -> str:
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def new_label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def let(self, text: str, element: str, lanes: int, hint: str = "t") -> Reg:
+        """%t = text"""
+        name = self.name(hint)
+        self.line(f"{name} = {text}")
+        return Reg(name, element, lanes)
+
+    def declare(self, symbol: str, signature: str) -> None:
+        self.declarations.setdefault(symbol, signature)
+
+    def declare_all(self, declarations: Mapping[str, str]) -> None:
+        for symbol, signature in declarations.items():
+            self.declare(symbol, signature)
+
+    def declare_lines(self, lines: str) -> None:
+        """Declarations as text, one a line."""
+        for line in lines.splitlines():
+            self.declare(line[line.index("@") : line.index("(")], line)
+
+    # --- common shapes --------------------------------------------------------------------------
+
+    def op(self, word: str, a: Reg, b: Reg) -> Reg:
+        return self.let(f"{word} {a}, {b.text}", a.element, a.lanes)
+
+    def compare(self, word: str, a: Reg, b: Reg) -> Reg:
+        return self.let(f"{word} {a}, {b.text}", "i1", a.lanes)
+
+    def convert(self, word: str, a: Reg, element: str) -> Reg:
+        return self.let(f"{word} {a} to {vector(element, a.lanes)}", element, a.lanes)
+
+    def call(self, intrinsic: str, result: str, *args: Reg) -> Reg:
+        """A call of an overloaded intrinsic, `llvm.sqrt` -> `@llvm.sqrt.v8f32`."""
+        first = args[0]
+        symbol = f"@{intrinsic}.{mangled(first)}"
+        kind = vector(result, first.lanes)
+        self.declare(symbol, f"declare {kind} {symbol}({', '.join(a.type for a in args)})")
+        return self.let(f"call {kind} {symbol}({', '.join(map(str, args))})", result, first.lanes)
+
+    def splat(self, value: Reg, lanes: int) -> Reg:
+        """The same value in every lane."""
+        if value.lanes == lanes:
+            return value
+        kind = vector(value.element, lanes)
+        if not value.text.startswith("%"):
+            return Reg(
+                "<" + ", ".join([f"{value.element} {value.text}"] * lanes) + ">",
+                value.element,
+                lanes,
+            )
+        first = self.let(f"insertelement {kind} poison, {value}, i32 0", value.element, lanes)
+        return self.let(
+            f"shufflevector {first}, {kind} poison, <{lanes} x i32> zeroinitializer",
+            value.element,
+            lanes,
+        )
+
+    def number(self, value: float | int, element: str, lanes: int = 1) -> Reg:
+        return self.splat(Reg(literal(value, element), element), lanes)
+
+    def like(self, value: float | int, reg: Reg) -> Reg:
+        """A number in the type of another value."""
+        return self.number(value, reg.element, reg.lanes)
+
+    def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
+        return self.let(f"select {condition}, {a}, {b}", a.element, a.lanes)
+
+    def extract(self, value: Reg, lane: int) -> Reg:
+        return (
+            value
+            if value.lanes == 1
+            else self.let(f"extractelement {value}, i32 {lane}", value.element, 1)
+        )
+
+    def insert(self, into: Reg, value: Reg, lane: int) -> Reg:
+        return (
+            value
+            if into.lanes == 1
+            else self.let(f"insertelement {into}, {value}, i32 {lane}", into.element, into.lanes)
+        )
+
+
+def mangled(value: Reg) -> str:
+    element = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(
+        value.element, value.element
+    )
+    return element if value.lanes == 1 else f"v{value.lanes}{element}"
+
+
+def literal(value: float | int, element: str) -> str:
+    """A number as LLVM reads it: floats by their bits, so that nothing is rounded twice."""
+    if element == "i1":
+        return "true" if value else "false"
+    if element in ("float", "double"):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    return str(int(value))
