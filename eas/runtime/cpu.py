@@ -1,0 +1,279 @@
+"""The native CPU backend: arguments into slots, programs onto the pool, error records into exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NoReturn, Protocol, cast
+
+import numpy as np
+
+from eas import config, dtypes, numerics
+from eas.errors import ArgumentError, KernelError, SourcePlace
+from eas.ir import Arg, IRModule
+from eas.ops.machine import Buffer
+from eas.runtime import Executable, Grid, Runtime, jit, require
+from eas.runtime.checked_program import CheckedProgram
+from eas.runtime.device_log import DeviceLog, LogFormat
+from eas.runtime.host_cpu import num_threads
+from eas.runtime.launch_queue import LaunchQueue
+from eas.runtime.launch_settings import setting_now
+from eas.runtime.native_pool import pool
+
+
+class NativeCode(Protocol):
+    """What the LLVM code generator makes of a module.
+
+    `entry` is `void (ptr args, i64 begin, i64 end, ptr scratch)` and runs linear program ids; see
+    `slot_count` for `args`. `scratch` has `scratch_nbytes` bytes at a multiple of 64, for one
+    thread; the first 64 are zero when a thread meets a launch and keep what the kernel puts there
+    until the launch ends. If a program fails it sets an `ErrorRecord`, whose `place` is an index
+    into `places`: the message of a device_assert, or the name of a buffer; and the kernel line.
+    """
+
+    @property
+    def llvm(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def scratch_nbytes(self) -> int: ...
+    @property
+    def places(self) -> Sequence[tuple[str, SourcePlace | None]]: ...
+
+
+class NativeExecutable(Executable, Protocol):
+    """An executable with native code; this runtime keeps the loaded code in `loaded`."""
+
+    loaded: LoadedKernel | None
+
+    @property
+    def native(self) -> NativeCode: ...
+
+
+class ErrorRecord(ctypes.Structure):
+    """Written by the first program that fails: it swaps `flag` from 0 to 1, then fills the rest."""
+
+    _fields_ = (
+        ("flag", ctypes.c_int32),
+        ("kind", ctypes.c_int32),
+        ("place", ctypes.c_int64),
+        ("program", ctypes.c_int64),
+        ("index", ctypes.c_int64),
+        ("size", ctypes.c_int64),
+    )
+
+
+ASSERTION, BAD_LOAD, BAD_STORE = 1, 2, 3  # ErrorRecord.kind
+
+
+def slot_count(n_args: int) -> int:
+    """Slots of 8 bytes: the arguments, gx, gy, gz, error record, print buffer, elements of each argument.
+
+    A buffer is its address, a scalar its value in the low bytes. The last `n_args` slots hold the
+    number of elements of each buffer, for checked accesses; 0 for scalars.
+    """
+    return 2 * n_args + 5
+
+
+class LoadedKernel:
+    """A kernel in memory; its code lives as long as this object."""
+
+    def __init__(self, module: IRModule, native: NativeCode) -> None:
+        self.code = jit.load(native.llvm, pipeline="plain" if config.noopt() else "quick")
+        self.address = self.code.address(native.entry)
+        self.scratch_nbytes = native.scratch_nbytes
+        self.args = module.args
+        self.logs: Sequence[LogFormat] = getattr(native, "logs", ())
+        """Formats of `device_print`; a launch of such a kernel needs a `DeviceLog`."""
+        self.rate = ctypes.c_int64(0)
+        """What the pool learned of the time of one program."""
+        self._encoders = tuple(functools.partial(_encoder(arg), arg) for arg in module.args)
+        self._slots = ctypes.c_uint64 * slot_count(len(module.args))
+
+    def slots(
+        self, args: Sequence[object], grid: Grid, record: ErrorRecord, log: DeviceLog | None = None
+    ) -> ctypes.Array[ctypes.c_uint64]:
+        """The memory that the entry reads; it does not keep the arguments alive."""
+        if len(args) != len(self._encoders):
+            raise ArgumentError(
+                f"the kernel takes {len(self._encoders)} arguments, got {len(args)}"
+            )
+        encoded = [encode(given) for encode, given in zip(self._encoders, args, strict=True)]
+        values, sizes = zip(*encoded, strict=True) if encoded else ((), ())
+        log_address = 0 if log is None else log.address
+        return self._slots(*values, *grid, ctypes.addressof(record), log_address, *sizes)
+
+
+class CpuRuntime(Runtime):
+    """Runs machine code on the cores of this computer."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self.queue = LaunchQueue()
+
+    def why_unavailable(self) -> str | None:
+        return jit.why_unavailable()
+
+    def run(
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+    ) -> None:
+        require(self)
+        native = cast(NativeExecutable, executable)
+        kernel = self.loaded(native)
+        record = ErrorRecord()
+        log = DeviceLog(kernel.logs, math.prod(grid)) if kernel.logs else None
+        slots = kernel.slots(args, grid, record, log)
+        if sync:
+            self.queue.drain()
+            _execute(native, kernel, slots, grid, record, args, log)
+        else:
+            task = functools.partial(
+                _execute, native, kernel, slots, grid, record, tuple(args), log
+            )
+            self.queue.submit(task, config.max_in_flight())
+
+    def synchronize(self) -> None:
+        """Every launch has ended; raises the first error of those that were not waited for."""
+        self.queue.drain()
+        errors = self.queue.take_errors()
+        if errors:
+            raise errors[0]
+
+    def loaded(self, executable: NativeExecutable) -> LoadedKernel:
+        """The code of an executable in memory; compiled on first use."""
+        found = executable.loaded
+        if found is None:
+            with jit.lock:
+                found = executable.loaded
+                if found is None:
+                    found = executable.loaded = LoadedKernel(executable.module, executable.native)
+        return found
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def _execute(
+    executable: NativeExecutable,
+    kernel: LoadedKernel,
+    slots: ctypes.Array[ctypes.c_uint64],
+    grid: Grid,
+    record: ErrorRecord,
+    held: Sequence[object],
+    log: DeviceLog | None = None,
+) -> None:
+    """Run the programs on this thread and the pool; `held` is the memory that `slots` points to."""
+    programs = grid[0] * grid[1] * grid[2]
+    start = time.perf_counter()
+    pool().run(
+        kernel.address,
+        ctypes.addressof(slots),
+        programs,
+        n_threads=1 if setting_now(config.noopt) else num_threads(),
+        scratch_nbytes=kernel.scratch_nbytes,
+        rate=ctypes.addressof(kernel.rate),
+    )
+    if setting_now(config.debug) >= 2:
+        _report(executable, grid, programs, time.perf_counter() - start)
+    if log is not None:
+        log.show(executable.name, grid)
+    if record.flag:
+        raise_error(executable.name, executable.native.places, grid, record)
+
+
+def _report(executable: NativeExecutable, grid: Grid, programs: int, seconds: float) -> None:
+    """The rates of a launch, where the code generator knows what a program moves or computes."""
+    rates = []
+    for attribute, unit in (("nbytes_per_program", "GB/s"), ("flops_per_program", "GFLOPS")):
+        amount = getattr(executable.native, attribute, None)
+        if amount and seconds > 0:
+            rates.append(f"{amount * programs / seconds / 1e9:.2f} {unit}")
+    if rates:
+        where = f"eas: {executable.name}  grid {grid[0]}x{grid[1]}x{grid[2]}"
+        print(f"{where}  {seconds * 1e6:.1f} us  {'  '.join(rates)}", file=sys.stderr)
+
+
+def raise_error(
+    name: str, places: Sequence[tuple[str, SourcePlace | None]], grid: Grid, record: ErrorRecord
+) -> NoReturn:
+    """The error that the interpreter raises for the same failure."""
+    text, loc = places[record.place]
+    x, rest = record.program % grid[0], record.program // grid[0]
+    program = CheckedProgram(name)
+    program.pid = (x, rest % grid[1], rest // grid[1])
+    if record.kind == ASSERTION:
+        try:
+            program.fail(text)
+        except KernelError as error:
+            raise error.at(loc) from None
+    access: Literal["load", "store"] = "load" if record.kind == BAD_LOAD else "store"
+    # Only the length of the buffer is asked for: no memory stands behind this array.
+    length = np.broadcast_to(np.zeros((), np.uint8), (record.size,))
+    buffer = Buffer(text, length, dtypes.u8)
+    raise program._out_of_bounds(access, buffer, record.index).at(loc) from None
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+Slot = tuple[int, int]  # the 8 bytes, and the number of elements
+
+
+def _encoder(arg: Arg) -> Callable[[Arg, Any], Slot]:
+    if arg.is_buffer:
+        return _buffer_slot
+    return _float_slot if arg.type.dtype.is_float else _integer_slot
+
+
+def _buffer_slot(arg: Arg, given: Any) -> Slot:
+    dtype = arg.type.dtype
+    if type(given) is np.ndarray and given.dtype is dtype.np_storage and given.ndim == 1:
+        flags = given.flags
+        if flags.c_contiguous and flags.aligned:
+            return given.ctypes.data, given.size
+    if not isinstance(given, np.ndarray):
+        raise ArgumentError(
+            f"argument {arg.name} is a buffer of {dtype}, got {type(given).__name__}"
+        )
+    flags = given.flags
+    if given.dtype != dtype.np_storage or given.ndim != 1 or not flags.c_contiguous:
+        raise ArgumentError(
+            f"argument {arg.name} is a flat, contiguous buffer of {dtype} "
+            f"({dtype.np_storage} in memory), got {given.dtype} of shape {given.shape}"
+        )
+    if not flags.aligned:
+        raise ArgumentError(
+            f"argument {arg.name} starts in the middle of an element of {dtype}",
+            hint=f"pass {arg.name}.copy()",
+        )
+    return given.ctypes.data, given.size
+
+
+def _integer_slot(arg: Arg, given: Any) -> Slot:
+    dtype = arg.type.dtype
+    if type(given) is int and dtype.min <= given <= dtype.max:
+        return given, 0
+    _check_number(arg, given)
+    is_whole = not isinstance(given, float | np.floating) or float(given).is_integer()
+    if not is_whole or not dtype.min <= given <= dtype.max:
+        raise ArgumentError(f"argument {arg.name} is {given}, which is no {dtype}")
+    return int(given), 0
+
+
+def _float_slot(arg: Arg, given: Any) -> Slot:
+    dtype = arg.type.dtype
+    _check_number(arg, given)
+    with np.errstate(all="ignore"):
+        value = numerics.round_to(np.asarray(given, np.float64), dtype)
+    return int.from_bytes(numerics.encode(value, dtype).tobytes(), "little"), 0
+
+
+def _check_number(arg: Arg, given: object) -> None:
+    if not isinstance(given, bool | int | float | np.bool_ | np.integer | np.floating):
+        raise ArgumentError(
+            f"argument {arg.name} is a number of type {arg.type}, got {type(given).__name__}"
+        )

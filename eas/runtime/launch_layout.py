@@ -1,0 +1,62 @@
+"""Where the launcher finds things: the words of its plan, its frame, and of Python's objects."""
+
+from __future__ import annotations
+
+MAX_ARGS = 64
+
+# Words of a plan.
+PLAN = (
+    *("n_params", "params", "n_guards", "guards", "n_facts", "facts", "n_variants", "variants"),
+    *("n_args", "pool_run", "n_threads", "pending", "on_error", "can_infer"),
+    *("ndarray", "int", "float", "tuple", "dict", "true", "false", "none", "not_implemented"),
+    *("extent0", "count0", "block0", "extent1", "count1", "block1", "extent2", "count2", "block2"),
+)
+# Rows of its tables, 8 words each.
+PARAM = ("kind", "name", "default", "expected", "slot", "flags", "nbytes")
+GUARD = ("kind", "object", "a", "b", "c")
+FACT = ("kind", "slot", "written")
+VARIANT = ("facts", "code", "scratch_nbytes", "rate")
+ROW_WORDS = 8
+
+BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT = range(6)  # PARAM.kind
+DICT_ITEM, CELL, FUNCTION = range(3)  # GUARD.kind
+EQUALS_1, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32 = range(6)  # FACT.kind
+
+# PyArrayObject_fields of NumPy 1 and 2 on 64-bit CPython with a GIL; probed before use.
+ARRAY_OFFSETS = {"type": 8, "data": 16, "ndim": 24, "shape": 32, "dtype": 56, "flags": 64}
+COPIES_BACK = 0x2000  # NPY_ARRAY_WRITEBACKIFCOPY
+
+# The frame of one call, in words: slots, integer values, ends of buffers, then what an error needs.
+INTS = 2 * MAX_ARGS + 8
+ENDS = INTS + MAX_ARGS
+RECORD = ENDS + MAX_ARGS
+FACTS = RECORD + 5
+GRID = FACTS + 1
+FRAME_WORDS = GRID + 3
+ERROR_NBYTES = 8 * (FRAME_WORDS - RECORD)
+
+
+def field(of: tuple[str, ...], base: str, name: str, type_: str = "i64", out: str = "") -> str:
+    """Load a named word of a plan or row into `%<out or name>`."""
+    out = out or name
+    at = f"  %{out}.p = getelementptr i64, ptr %{base}, i64 {of.index(name)}\n"
+    return f"{at}  %{out} = load {type_}, ptr %{out}.p\n"
+
+
+def plan(name: str, type_: str = "ptr") -> str:
+    return field(PLAN, "plan", name, type_)
+
+
+def row(table: str) -> str:
+    """The row `%i` of a table."""
+    return f"  %row.i = mul i64 %i, {ROW_WORDS}\n  %row = getelementptr i64, ptr %{table}, i64 %row.i\n"
+
+
+def frame(out: str, start: int, index: str) -> str:
+    """The address of a word of the frame."""
+    return f"  %{out}.i = add i64 {index}, {start}\n  %{out} = getelementptr i64, ptr %frame, i64 %{out}.i\n"
+
+
+def array(name: str, type_: str) -> str:
+    at = f"  %{name}.p = getelementptr i8, ptr %object, i64 {ARRAY_OFFSETS[name]}\n"
+    return f"{at}  %{name} = load {type_}, ptr %{name}.p\n"

@@ -1,0 +1,268 @@
+"""How the launcher reads Python arguments, as LLVM text."""
+
+from __future__ import annotations
+
+from eas.runtime.launch_layout import (
+    ARRAY_OFFSETS,
+    BOOL,
+    BUFFER,
+    CELL,
+    CONSTANT,
+    COPIES_BACK,
+    DICT_ITEM,
+    ENDS,
+    FLOAT32,
+    FUNCTION,
+    GUARD,
+    INT32,
+    INT64,
+    INTS,
+    PARAM,
+    array,
+    field,
+    frame,
+    plan,
+    row,
+)
+
+# Whether what the kernel and its launch read from outside is what it was; identity only.
+GUARDS_TEXT = f"""
+define internal i1 @guards_hold(ptr %plan) nounwind {{
+entry:
+{plan("n_guards", "i64")}{plan("guards")}
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %same ]
+  %more = icmp slt i64 %i, %n_guards
+  br i1 %more, label %guard, label %good
+guard:
+{row("guards")}{field(GUARD, "row", "kind")}{field(GUARD, "row", "object", "ptr")}
+{field(GUARD, "row", "a", "ptr")}{field(GUARD, "row", "b", "ptr")}{field(GUARD, "row", "c", "ptr")}
+  switch i64 %kind, label %bad [ i64 {DICT_ITEM}, label %dict_item
+                                 i64 {CELL}, label %cell
+                                 i64 {FUNCTION}, label %function ]
+dict_item:
+  %item = call ptr @PyDict_GetItemWithError(ptr %object, ptr %a)
+  %item_is = icmp eq ptr %item, %b
+  br i1 %item_is, label %same, label %bad
+cell:
+  %content = call ptr @PyCell_Get(ptr %object)
+  %is_empty = icmp eq ptr %content, null
+  br i1 %is_empty, label %bad, label %held
+held:
+  call void @Py_DecRef(ptr %content)
+  %content_is = icmp eq ptr %content, %a
+  br i1 %content_is, label %same, label %bad
+function:
+  %code = call ptr @PyFunction_GetCode(ptr %object)
+  %defaults = call ptr @PyFunction_GetDefaults(ptr %object)
+  %kwdefaults = call ptr @PyFunction_GetKwDefaults(ptr %object)
+  %c1 = icmp eq ptr %code, %a
+  %c2 = icmp eq ptr %defaults, %b
+  %c3 = icmp eq ptr %kwdefaults, %c
+  %c12 = and i1 %c1, %c2
+  %function_is = and i1 %c12, %c3
+  br i1 %function_is, label %same, label %bad
+same:
+  %i1 = add i64 %i, 1
+  br label %next
+good:
+  ret i1 true
+bad:
+  ret i1 false
+}}
+"""
+
+
+# A buffer argument: exactly an ndarray of the dtype, in one piece, writable if it is written.
+BUFFER_TEXT = f"""
+define internal i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame) nounwind {{
+entry:
+{plan("ndarray")}{plan("n_args", "i64")}{array("type", "ptr")}
+  %is_array = icmp eq ptr %type, %ndarray
+  br i1 %is_array, label %array, label %bad
+array:
+{array("dtype", "ptr")}{field(PARAM, "row", "expected", "ptr")}{array("flags", "i32")}{field(PARAM, "row", "flags", "i32", "needed")}
+  %is_dtype = icmp eq ptr %dtype, %expected
+  %looked_at = or i32 %needed, {COPIES_BACK}
+  %have = and i32 %flags, %looked_at
+  %is_usable = icmp eq i32 %have, %needed
+  %fits = and i1 %is_dtype, %is_usable
+  br i1 %fits, label %measure, label %bad
+measure:
+{array("data", "i64")}{array("ndim", "i32")}{array("shape", "ptr")}
+  br label %axis
+axis:
+  %k = phi i32 [ 0, %measure ], [ %k1, %extent ]
+  %size = phi i64 [ 1, %measure ], [ %size1, %extent ]
+  %more = icmp slt i32 %k, %ndim
+  br i1 %more, label %extent, label %store
+extent:
+  %d.p = getelementptr i64, ptr %shape, i32 %k
+  %d = load i64, ptr %d.p
+  %size1 = mul i64 %size, %d
+  %k1 = add i32 %k, 1
+  br label %axis
+store:
+{field(PARAM, "row", "slot")}{field(PARAM, "row", "nbytes")}
+  %length = mul i64 %size, %nbytes
+  %stop = add i64 %data, %length
+  %at = getelementptr i64, ptr %frame, i64 %slot
+  store i64 %data, ptr %at
+{frame("end", ENDS, "%slot")}
+  store i64 %stop, ptr %end
+  %size.i0 = add i64 %slot, %n_args
+  %size.i = add i64 %size.i0, 5
+  %size.p = getelementptr i64, ptr %frame, i64 %size.i
+  store i64 %size, ptr %size.p
+  ret i1 true
+bad:
+  ret i1 false
+}}
+"""
+
+
+# A number, exactly an int, float or bool, in the width that the kernel was compiled for.
+SCALAR_TEXT = f"""
+define internal i1 @read_scalar(ptr %plan, ptr %row, ptr %object, ptr %frame, i64 %kind) nounwind {{
+entry:
+  %overflow = alloca i32
+{plan("int")}{plan("float")}{plan("true")}{plan("false")}{plan("n_args", "i64")}{field(PARAM, "row", "slot")}{array("type", "ptr")}
+  switch i64 %kind, label %bad [ i64 {INT32}, label %integer
+                                 i64 {INT64}, label %integer
+                                 i64 {FLOAT32}, label %float32
+                                 i64 {BOOL}, label %boolean ]
+integer:
+  %is_int = icmp eq ptr %type, %int
+  br i1 %is_int, label %convert, label %bad
+convert:
+  %n = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %in_range = icmp eq i32 %over, 0
+  %low = trunc i64 %n to i32
+  %again = sext i32 %low to i64
+  %is_small = icmp eq i64 %n, %again
+  %wants_small = icmp eq i64 %kind, {INT32}
+  %right = icmp eq i1 %is_small, %wants_small
+  %good = and i1 %in_range, %right
+  br i1 %good, label %store, label %bad
+float32:
+  %is_float = icmp eq ptr %type, %float
+  br i1 %is_float, label %round, label %bad
+round:
+  %d = call double @PyFloat_AsDouble(ptr %object)
+  %f = fptrunc double %d to float
+  %bits32 = bitcast float %f to i32
+  %bits = zext i32 %bits32 to i64
+  br label %store
+boolean:
+  %is_true = icmp eq ptr %object, %true
+  %is_false = icmp eq ptr %object, %false
+  %is_bool = or i1 %is_true, %is_false
+  %truth = zext i1 %is_true to i64
+  br i1 %is_bool, label %store, label %bad
+store:
+  %value = phi i64 [ %n, %convert ], [ %bits, %round ], [ %truth, %boolean ]
+  %at = getelementptr i64, ptr %frame, i64 %slot
+  store i64 %value, ptr %at
+{frame("integer.p", INTS, "%slot")}
+  store i64 %value, ptr %integer.p
+{frame("end", ENDS, "%slot")}
+  store i64 0, ptr %end
+  %size.i0 = add i64 %slot, %n_args
+  %size.i = add i64 %size.i0, 5
+  %size.p = getelementptr i64, ptr %frame, i64 %size.i
+  store i64 0, ptr %size.p
+  ret i1 true
+bad:
+  ret i1 false
+}}
+"""
+
+
+# Every parameter from the tuple, the dict or its default; every keyword is used.
+ARGUMENTS_TEXT = f"""
+define internal i1 @read_arguments(ptr %plan, ptr %args, ptr %kwargs, ptr %frame) nounwind {{
+entry:
+{plan("n_params", "i64")}{plan("params")}
+  %given = call i64 @PyTuple_Size(ptr %args)
+  %named = call i64 @PyDict_Size(ptr %kwargs)
+  %too_many = icmp sgt i64 %given, %n_params
+  br i1 %too_many, label %bad, label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i1, %read ]
+  %used = phi i64 [ 0, %entry ], [ %used2, %read ]
+  %more = icmp slt i64 %i, %n_params
+  br i1 %more, label %param, label %end
+param:
+{row("params")}{field(PARAM, "row", "kind")}{field(PARAM, "row", "name", "ptr")}{field(PARAM, "row", "default", "ptr")}
+  %by_position = icmp slt i64 %i, %given
+  br i1 %by_position, label %position, label %keyword
+position:
+  %item = call ptr @PyTuple_GetItem(ptr %args, i64 %i)
+  br label %have
+keyword:
+  %unused = icmp slt i64 %used, %named
+  br i1 %unused, label %look_up, label %absent
+look_up:
+  %found = call ptr @PyDict_GetItemWithError(ptr %kwargs, ptr %name)
+  %is_found = icmp ne ptr %found, null
+  %used1 = add i64 %used, 1
+  br i1 %is_found, label %have, label %absent
+absent:
+  %has_default = icmp ne ptr %default, null
+  br i1 %has_default, label %have, label %bad
+have:
+  %object = phi ptr [ %item, %position ], [ %found, %look_up ], [ %default, %absent ]
+  %used2 = phi i64 [ %used, %position ], [ %used1, %look_up ], [ %used, %absent ]
+  switch i64 %kind, label %scalar [ i64 {BUFFER}, label %buffer
+                                    i64 {CONSTANT}, label %constant ]
+buffer:
+  %b = call i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame)
+  br label %read
+scalar:
+  %s = call i1 @read_scalar(ptr %plan, ptr %row, ptr %object, ptr %frame, i64 %kind)
+  br label %read
+constant:
+{field(PARAM, "row", "expected", "ptr")}
+  %is_it = icmp eq ptr %object, %expected
+  br i1 %is_it, label %read, label %compare
+compare:
+  %e = call i1 @equal_ints(ptr %plan, ptr %object, ptr %expected)
+  br label %read
+read:
+  %ok = phi i1 [ %b, %buffer ], [ %s, %scalar ], [ true, %constant ], [ %e, %compare ]
+  %i1 = add i64 %i, 1
+  br i1 %ok, label %next, label %bad
+end:
+  %all_used = icmp eq i64 %used, %named
+  ret i1 %all_used
+bad:
+  ret i1 false
+}}
+
+define internal i1 @equal_ints(ptr %plan, ptr %object, ptr %other) nounwind {{
+entry:
+  %overflow = alloca i32
+  %overflow2 = alloca i32
+{plan("int")}{array("type", "ptr")}
+  %type2.p = getelementptr i8, ptr %other, i64 {ARRAY_OFFSETS["type"]}
+  %type2 = load ptr, ptr %type2.p
+  %c1 = icmp eq ptr %type, %int
+  %c2 = icmp eq ptr %type2, %int
+  %both = and i1 %c1, %c2
+  br i1 %both, label %convert, label %bad
+convert:
+  %x = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow)
+  %y = call i64 @PyLong_AsLongLongAndOverflow(ptr %other, ptr %overflow2)
+  %o1 = load i32, ptr %overflow
+  %o2 = load i32, ptr %overflow2
+  %o = or i32 %o1, %o2
+  %in_range = icmp eq i32 %o, 0
+  %same = icmp eq i64 %x, %y
+  %r = and i1 %in_range, %same
+  ret i1 %r
+bad:
+  ret i1 false
+}}
+"""

@@ -1,0 +1,70 @@
+"""Runs the programs of a grid on all cores: the Python side of the pool in `pool_llvm.py`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from eas.runtime import jit
+from eas.runtime.host_cpu import host_cpu, num_threads
+from eas.runtime.pool_llvm import pool_text
+
+__all__ = ["MAX_THREADS", "NativePool", "num_threads", "pool"]
+
+MAX_THREADS = 1024
+
+_i64, _pointer = ctypes.c_int64, ctypes.c_void_p
+
+
+class NativePool:
+    """The threads of this process that run kernels; they start with the first grid that needs them.
+
+    Python threads may call `run` at the same time: each call is a job, and idle workers help any
+    job. In a child after fork the pool is empty and starts again.
+    """
+
+    def __init__(self) -> None:
+        # Worker threads stand in this code until the process ends.
+        self._code = jit.load(pool_text(host_cpu().arch), pipeline="plain", keep_for_ever=True)
+        self.run_address = self._code.address("eas_pool_run")
+        """`i32 (fn, args, n, chunk, n_threads, scratch_nbytes, rate)`, for native callers."""
+        types = (_pointer, _pointer, _i64, _i64, _i64, _i64, _pointer)
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.run_address)
+        reset = ctypes.CFUNCTYPE(None)(self._code.address("eas_pool_reset"))
+        reset()
+        os.register_at_fork(after_in_child=reset)
+
+    def run(
+        self,
+        fn: int,
+        args: int,
+        n: int,
+        *,
+        chunk: int = 0,
+        n_threads: int = 0,
+        scratch_nbytes: int = 0,
+        rate: int = 0,
+    ) -> None:
+        """Call `fn(args, begin, end, scratch)` until [0, n) is covered, each program exactly once.
+
+        The caller's thread works too, with the GIL released. `chunk` programs are taken at a time;
+        0 lets the pool choose by the time that programs took before, kept in the 8 bytes at `rate`
+        (0 at first), and run short grids on the caller's thread alone. `n_threads` 0 is
+        `EAS_NUM_THREADS`. Scratch is aligned to 64 bytes and belongs to one thread; its first 64
+        bytes are zero when a thread meets the launch, and then left alone.
+        """
+        threads = min(n_threads or num_threads(), MAX_THREADS)
+        if self._run(fn, args, n, chunk, threads, scratch_nbytes, rate) != 0:
+            raise MemoryError(f"no {scratch_nbytes} bytes of scratch for a kernel")
+
+
+_pools: list[NativePool] = []
+
+
+def pool() -> NativePool:
+    """The one pool of this process."""
+    if not _pools:
+        with jit.lock:
+            if not _pools:
+                _pools.append(NativePool())
+    return _pools[0]
