@@ -1,0 +1,68 @@
+"""Results that every element of an array takes part in: its sum, its histogram."""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+# A kernel's parameters have the types of its call.
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eas import mk
+from eas.lib.arrays import Array, check_small, need, result
+from eas.lib.kernels import constexpr, kernel
+from eas.lib.sizes import SUM_BLOCK
+
+HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins
+HISTOGRAM_STEPS = 16  # blocks that one program counts before it touches shared memory
+
+
+@kernel
+def partial_sums_kernel(x, sums, N, BLOCK: constexpr):
+    offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    values = mk.load(x, offs, offs < N)
+    mk.store(sums, mk.program_id(0), mk.sum(values, dtype=sums.dtype))
+
+
+@kernel
+def histogram_kernel(x, counts, N, BINS: constexpr, STEPS: constexpr, BLOCK: constexpr):
+    first = mk.program_id(0) * (STEPS * BLOCK)
+    mine = mk.zeros([BINS], mk.i32)
+    for start in range(first, min(first + STEPS * BLOCK, N), BLOCK):
+        offs = start + mk.arange(0, BLOCK)
+        mask = offs < N
+        mine += mk.histogram(mk.load(x, offs, mask), BINS, mask=mask)
+    mk.atomic_add(counts, mk.arange(0, BINS), mine)
+
+
+def sum(x: Array, *, block: int = SUM_BLOCK) -> Any:
+    """The sum of all elements as a NumPy scalar: integers in i64 or u64, 16-bit floats in f32.
+
+    The partial sums have fixed places, so the result does not depend on the number of threads.
+    """
+    check_small(x)
+    dtype = _sum_dtype(x.dtype)
+    while x.size > 1:
+        sums = np.empty(mk.cdiv(x.size, block), dtype)
+        partial_sums_kernel[sums.size](x, sums, x.size, BLOCK=min(block, mk.next_power_of_2(x.size)))
+        x = sums
+    return x.astype(dtype).reshape(-1)[0] if x.size else dtype.type(0)
+
+
+def histogram(x: Array, bins: int, out: Array | None = None, *, block: int = HISTOGRAM_BLOCK) -> Array:
+    """How often (i32) each of 0 .. bins-1 occurs in an array of integers; other values do not count."""
+    need(x.dtype.kind in "iu", f"histogram needs integers, got {x.dtype}")
+    check_small(x)
+    counts = result(out, (bins,), np.int32)
+    counts[:] = 0
+    grid = mk.cdiv(x.size, HISTOGRAM_STEPS * block)
+    histogram_kernel[grid](x, counts, x.size, BINS=bins, STEPS=HISTOGRAM_STEPS, BLOCK=block)
+    return counts
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    wider = {"i": np.int64, "b": np.int64, "u": np.uint64}
+    if dtype.kind in wider:
+        return np.dtype(wider[dtype.kind])
+    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype

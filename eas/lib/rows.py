@@ -1,0 +1,75 @@
+"""Prefix sums and argmax of the rows of a matrix; what a row has seen so far goes from block to block."""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+# A kernel's parameters have the types of its call.
+
+from __future__ import annotations
+
+import numpy as np
+
+from eas import mk
+from eas.lib.arrays import Array, check_matrix, result
+from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.sizes import row_block
+
+
+@kernel
+def cumsum_kernel(x, y, n_cols, BLOCK: constexpr):
+    start = mk.program_id(0) * n_cols
+    cols = mk.arange(0, BLOCK)
+    mask = cols < n_cols
+    mk.store(y, start + cols, mk.cumsum(wide(mk.load(x, start + cols, mask))), mask)
+
+
+@kernel
+def long_cumsum_kernel(x, y, n_cols, BLOCK: constexpr):
+    start = mk.program_id(0) * n_cols
+    carry = mk.zeros([], wide_dtype(x.dtype))
+    for first in range(0, n_cols, BLOCK):
+        cols = first + mk.arange(0, BLOCK)
+        mask = cols < n_cols
+        part = wide(mk.load(x, start + cols, mask))
+        mk.store(y, start + cols, mk.cumsum(part) + carry, mask)
+        carry += mk.sum(part)
+
+
+@kernel
+def argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    values = mk.load(x, mk.program_id(0) * n_cols + cols, cols < n_cols, other=LOWEST)
+    mk.store(out, mk.program_id(0), mk.argmax(values))
+
+
+@kernel
+def long_argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
+    """An earlier block keeps the place unless a later one is larger, or brings the first NaN."""
+    start = mk.program_id(0) * n_cols
+    best = mk.full([], LOWEST, x.dtype)
+    place = mk.zeros([], mk.i32)
+    for first in range(0, n_cols, BLOCK):
+        cols = first + mk.arange(0, BLOCK)
+        values = mk.load(x, start + cols, cols < n_cols, other=LOWEST)
+        here = mk.max(values)
+        is_better = (here > best) | ((here != here) & (best == best))
+        place = mk.where(is_better, first + mk.argmax(values), place)
+        best = mk.where(is_better, here, best)
+    mk.store(out, mk.program_id(0), place)
+
+
+def cumsum(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
+    """Inclusive prefix sum along the last axis of a matrix, in its dtype."""
+    rows, cols = check_matrix(x)
+    out = result(out, x.shape, x.dtype)
+    block = block or row_block(cols)
+    (cumsum_kernel if cols <= block else long_cumsum_kernel)[rows](x, out, cols, BLOCK=block)
+    return out
+
+
+def argmax(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
+    """Index (i32) of the largest element of each row of a matrix; a NaN wins, then the lowest index."""
+    rows, cols = check_matrix(x)
+    out = result(out, (rows,), np.int32)
+    block = block or row_block(cols)
+    lowest = -float("inf") if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+    (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest, BLOCK=block)
+    return out

@@ -1,0 +1,45 @@
+"""Block sizes as rules of the extents, so that no kernel carries a constant of its own."""
+
+from __future__ import annotations
+
+from eas import mk
+
+FLAT_BLOCK = 4096  # elements of a program that streams through memory
+ROW_BLOCK = 32768  # longest row kept in one block: 128 KiB of f32, which any L2 cache holds
+LOOP_BLOCK = 4096  # step through rows that are longer: 16 KiB of f32, half an L1 cache
+SUM_BLOCK = 1 << 14  # elements that become one partial sum
+TILE = 64  # edge of a square f32 tile: 16 KiB
+DOT_TILE = (256, 256, 128)  # 128 KiB of f32 per operand: a share of an L2 cache
+SCORES_TILE = 128  # edge of the block of scores that attention holds
+MIN_TILE = 16
+PROGRAMS_PER_THREAD = 4  # so that one slow thread delays the others little
+
+
+def flat_block(n: int) -> int:
+    """For a kernel that visits n elements once."""
+    return min(mk.next_power_of_2(n), FLAT_BLOCK)
+
+
+def row_block(cols: int) -> int:
+    """The whole row if a block can hold it, else the step of a loop over it."""
+    whole = mk.next_power_of_2(cols)
+    return whole if whole <= ROW_BLOCK else LOOP_BLOCK
+
+
+def tile(extent: int, largest: int = TILE) -> int:
+    """Edge of a tile: no longer than the axis needs."""
+    return max(MIN_TILE, min(mk.next_power_of_2(extent), largest))
+
+
+def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
+    """A multiple of `step` near `largest` that leaves little of the last tile empty."""
+    share = mk.cdiv(extent, mk.cdiv(extent, largest))
+    return int(mk.cdiv(share, step) * step)
+
+
+def dot_tiles(m: int, n: int, k: int, programs: int = 1) -> tuple[int, int, int]:
+    """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
+    bm, bn, bk = DOT_TILE
+    while bm > 2 * MIN_TILE and mk.cdiv(m, bm) * mk.cdiv(n, bn) < programs:
+        bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
+    return even_tile(m, bm, 4), even_tile(n, bn), even_tile(k, bk)

@@ -1,0 +1,29 @@
+"""Transpose of a matrix by tiles, so that both sides are walked along their rows."""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+# A kernel's parameters have the types of its call.
+
+from __future__ import annotations
+
+from eas import mk
+from eas.lib.arrays import Array, check_matrix, result
+from eas.lib.kernels import constexpr, kernel
+from eas.lib.sizes import tile
+
+TRANSPOSE_TILE = 128  # long runs on both sides; two f32 tiles fill a quarter of an L2 cache
+
+@kernel
+def transpose_kernel(x, y, M, N, BM: constexpr, BN: constexpr):
+    rows = mk.program_id(1) * BM + mk.arange(0, BM)
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)
+    values = mk.load(x, rows[:, None] * N + cols[None, :], (rows[:, None] < M) & (cols[None, :] < N))
+    mk.store(y, cols[:, None] * M + rows[None, :], mk.trans(values), (cols[:, None] < N) & (rows[None, :] < M))
+
+
+def transpose(x: Array, out: Array | None = None, *, tiles: tuple[int, int] | None = None) -> Array:
+    """The transpose of a matrix, in memory of its own."""
+    m, n = check_matrix(x)
+    out = result(out, (n, m), x.dtype)
+    bm, bn = tiles or (tile(m, TRANSPOSE_TILE), tile(n, TRANSPOSE_TILE))
+    transpose_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](x, out, m, n, BM=bm, BN=bn)
+    return out
