@@ -1,0 +1,1 @@
+"""Kernels to read and to start from; each runs as `python -m examples.<name>`."""
