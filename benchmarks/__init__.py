@@ -1,0 +1,1 @@
+"""eas beside what its users would pick instead: `python -m benchmarks --help`."""

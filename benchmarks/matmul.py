@@ -1,0 +1,46 @@
+"""Rows: matrix product of two square sizes and one that fits no tile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.registry import Bar, Workload
+
+
+def workloads() -> list[Workload]:
+    return [matmul(1024, 1024, 1024), matmul(512, 512, 512), matmul(1000, 777, 513)]
+
+
+def matmul(m: int, k: int, n: int) -> Workload:
+    w = Workload(
+        "matmul", f"{m}x{k}x{n}", Bar(ratio=1.15), flops=2 * m * k * n, nbytes=4 * (m * k + k * n + m * n),
+        make=lambda rng: (rng.standard_normal((m, k), dtype=np.float32), rng.standard_normal((k, n), dtype=np.float32)),
+        reference=lambda a, b: a.astype(np.float64) @ b,
+    )  # fmt: skip
+
+    @w.entry("eas")
+    def _(a, b):
+        from eas import lib
+
+        out = np.empty((m, n), np.float32)
+        return lambda: lib.matmul(a, b, out)
+
+    @w.entry("numpy")
+    def _(a, b):
+        out = np.empty((m, n), np.float32)
+        return lambda: np.matmul(a, b, out=out)
+
+    @w.entry("torch")
+    def _(a, b):
+        from benchmarks.torch_peer import tensors, torch
+
+        ta, tb, out = tensors(a, b, np.empty((m, n), np.float32))
+        return lambda: torch.mm(ta, tb, out=out)
+
+    @w.entry("jax", allocates=True)
+    def _(a, b):
+        from benchmarks.jax_peer import jitted
+
+        return jitted(lambda x, y: x @ y, a, b)
+
+    return w

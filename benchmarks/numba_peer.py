@@ -1,0 +1,111 @@
+"""The rows as a Numba user writes them: parallel loops, fast math."""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+jit = numba.njit(parallel=True, fastmath=True, cache=True)
+
+
+@jit
+def add(x, y, out):
+    for i in numba.prange(x.size):
+        out[i] = x[i] + y[i]
+
+
+@jit
+def gelu(x, a, b, out):
+    for i in numba.prange(x.size):
+        v = a * x[i] + b
+        out[i] = np.float32(0.5) * v * (np.float32(1) + math.erf(v * np.float32(0.70710678)))
+
+
+@jit
+def gelu_tanh(x, a, b, out):
+    for i in numba.prange(x.size):
+        v = a * x[i] + b
+        inner = np.float32(0.79788456) * (v + np.float32(0.044715) * v * v * v)
+        out[i] = np.float32(0.5) * v * (np.float32(1) + math.tanh(inner))
+
+
+@jit
+def softmax(x, out):
+    for r in numba.prange(x.shape[0]):
+        best = np.float32(-np.inf)
+        for c in range(x.shape[1]):
+            best = max(best, x[r, c])
+        total = np.float32(0)
+        for c in range(x.shape[1]):
+            out[r, c] = math.exp(x[r, c] - best)
+            total += out[r, c]
+        scale = np.float32(1) / total
+        for c in range(x.shape[1]):
+            out[r, c] *= scale
+
+
+@jit
+def layer_norm(x, weight, bias, out, eps):
+    cols = x.shape[1]
+    for r in numba.prange(x.shape[0]):
+        total = np.float32(0)
+        for c in range(cols):
+            total += x[r, c]
+        mean = total / np.float32(cols)
+        squares = np.float32(0)
+        for c in range(cols):
+            squares += (x[r, c] - mean) * (x[r, c] - mean)
+        rstd = np.float32(1) / np.sqrt(squares / np.float32(cols) + eps)
+        for c in range(cols):
+            out[r, c] = (x[r, c] - mean) * rstd * weight[c] + bias[c]
+
+
+@jit
+def rms_norm(x, weight, out, eps):
+    cols = x.shape[1]
+    for r in numba.prange(x.shape[0]):
+        squares = np.float32(0)
+        for c in range(cols):
+            squares += x[r, c] * x[r, c]
+        rstd = np.float32(1) / np.sqrt(squares / np.float32(cols) + eps)
+        for c in range(cols):
+            out[r, c] = x[r, c] * rstd * weight[c]
+
+
+@jit
+def cumsum(x, out):
+    for r in numba.prange(x.shape[0]):
+        total = np.float32(0)
+        for c in range(x.shape[1]):
+            total += x[r, c]
+            out[r, c] = total
+
+
+@jit
+def sum(x):
+    total = np.float32(0)
+    for i in numba.prange(x.size):
+        total += x[i]
+    return total
+
+
+@jit
+def histogram(x, counts, threads):
+    private = np.zeros((threads, counts.size), np.int32)
+    step = (x.size + threads - 1) // threads
+    for t in numba.prange(threads):
+        for i in range(t * step, min((t + 1) * step, x.size)):
+            private[t, x[i]] += 1
+    counts[:] = private.sum(axis=0)
+
+
+@jit
+def transpose(x, out, tile):
+    rows, cols = x.shape
+    for block in numba.prange(rows // tile):
+        for c0 in range(0, cols, tile):
+            for c in range(c0, c0 + tile):
+                for r in range(block * tile, (block + 1) * tile):
+                    out[c, r] = x[r, c]
