@@ -1,0 +1,87 @@
+"""How the backend tests launch: refusals of a Metal target are skips, everything else must run."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import eas
+from eas import dtypes, mk
+from eas.dtypes import DType
+from eas.ir import walk
+
+METAL = ("mps", "sim")  # the targets that may refuse a kernel: Metal has no f64
+SHAPES = ((128,), (33,), (3, 5), (7,), (1,))  # what every elementwise op is given, in one kernel
+SPAN = sum(math.prod(shape) for shape in SHAPES)
+
+
+def launch(backend: str, kernel: eas.Kernel, *args, grid=None, **meta) -> None:
+    """Run a kernel; a Metal target that says it cannot express it skips the test."""
+    options = {} if grid is None else {"_grid": grid}
+    try:
+        kernel(*args, **options, **meta)
+    except eas.Unsupported as refusal:
+        if backend not in METAL:
+            raise
+        pytest.skip(f"{backend} refuses: {refusal.message}")
+
+
+def need_dtype(backend: str, dtype: DType) -> None:
+    if dtype is dtypes.f64 and backend in METAL:
+        pytest.skip("Metal has no f64")
+
+
+def without_subnormals(backend: str, values: list, dtype: DType) -> list:
+    """Inputs for a device that may flush subnormals to zero."""
+    if backend != "mps" or not dtype.is_float:
+        return values
+    least = 2.0 ** (1 - dtype.bias)
+    return [x if math.isnan(x) or abs(x) >= least else 0.0 for x in values]
+
+
+def op_names(kernel: eas.Kernel, *args, **meta) -> set[str]:
+    """The ops of a kernel as it was traced."""
+    return {inst.op.name for inst in walk(kernel.compile(*args, **meta).traced.body)}
+
+
+def pieces(first, n):
+    """(offsets, mask) of one block per shape, from `first` on; lanes at or past n are masked off."""
+    for shape in SHAPES:
+        size = math.prod(shape)
+        offsets = first + mk.arange(0, size)
+        if len(shape) > 1:
+            offsets = mk.reshape(offsets, shape)
+        yield offsets, offsets < n
+        first += size
+
+
+@eas.kernel
+def unary_kernel(x, y, n, F: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+        mk.store(y, offsets, F(mk.load(x, offsets, mask)), mask)
+
+
+@eas.kernel
+def binary_kernel(a, b, y, n, F: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+        mk.store(y, offsets, F(mk.load(a, offsets, mask), mk.load(b, offsets, mask)), mask)
+
+
+@eas.kernel
+def ternary_kernel(a, b, c, y, n, F: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+        x = F(mk.load(a, offsets, mask), mk.load(b, offsets, mask), mk.load(c, offsets, mask))
+        mk.store(y, offsets, x, mask)
+
+
+BY_ARITY = {1: unary_kernel, 2: binary_kernel, 3: ternary_kernel}
+
+
+def elementwise(backend: str, fn, inputs: list, out, op: str) -> None:
+    """Launch fn over equally long buffers into `out`, which is one element longer and stays so."""
+    kernel = BY_ARITY[len(inputs)]
+    n = inputs[0].size
+    args = (*inputs, out, n)
+    launch(backend, kernel, *args, grid=-(-n // SPAN), F=fn)
+    assert op in op_names(kernel, *args, F=fn), f"the kernel does not use {op}"

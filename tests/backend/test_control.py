@@ -1,0 +1,204 @@
+"""Loops and branches on runtime values, checks and messages, hints, and target text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import METAL, launch, op_names
+
+COVERS = {"for", "while", "if", "yield", "device_print", "device_assert", "assume", "multiple_of", "max_contiguous", "max_constancy", "inline_target"}
+
+
+@eas.kernel
+def loops_kernel(x, y, start, end, step, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK], mk.i32)
+    trips = 0
+    for k in range(start, end, step):
+        total += mk.load(x, i) * k
+        trips += 1
+    mk.store(y, i, total)
+    mk.store(y, BLOCK, trips)
+
+
+@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 3, 1), (5, 0, 1), (-7, 20, 3), (10, -3, -4), (0, 1, 100), (2, 9, 0)])
+def test_for_counts_as_python_does(backend, bounds):
+    x, y = np.arange(33, dtype=np.int32), np.zeros(34, np.int32)
+    launch(backend, loops_kernel, x, y, *bounds, grid=1, BLOCK=33)
+    ks = range(*bounds) if bounds[2] else []  # a step of 0 runs no iteration
+    np.testing.assert_array_equal(y, [*(x * sum(ks)), len(ks)])
+
+
+@eas.kernel
+def newton_kernel(x, y, n, BLOCK: eas.constexpr):
+    """A while over a whole block, a break, a continue, a nested if with values from both sides."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    value = mk.load(x, i, i < n, other=1.0)
+    guess = value
+    rounds = 0
+    while mk.max(mk.abs(guess * guess - value)) > 1e-4:
+        rounds += 1
+        if rounds > 40:
+            break
+        guess = 0.5 * (guess + value / guess)
+        if rounds % 2 == 0:
+            continue
+        kind = 1 if rounds < 3 else 2
+        if kind == 2:
+            guess = guess + 0.0
+    mk.store(y, i, guess, i < n)
+
+
+@pytest.mark.parametrize("n", [1, 7, 50])
+def test_while_runs_until_its_condition_fails(backend, n):
+    x = np.random.default_rng(n).uniform(0.5, 20, n).astype(np.float32)
+    y = np.zeros_like(x)
+    args = (x, y, n)
+    launch(backend, newton_kernel, *args, grid=-(-n // 16), BLOCK=16)
+    assert {"while", "if", "yield"} <= op_names(newton_kernel, *args, BLOCK=16)
+    np.testing.assert_allclose(y, np.sqrt(x), rtol=1e-4)
+
+
+@eas.kernel
+def branches_kernel(y, a, b):
+    pid = mk.program_id(0)
+    if pid == 0 and a > 0:
+        result = a * 10
+    elif pid == 1 or not b:
+        result = b - 1
+    else:
+        result = 7 if a < b < 100 else max(a, b)
+        if result == 7:
+            mk.store(y, pid, -7)
+            return
+    mk.store(y, pid, result)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 2), (-1, 0), (5, 3), (200, 150), (1, 500)])
+def test_branches_choose_as_python_does(backend, a, b):
+    def meaning(pid: int) -> int:
+        if pid == 0 and a > 0:
+            return a * 10
+        if pid == 1 or not b:
+            return b - 1
+        return -7 if a < b < 100 else max(a, b)
+
+    y = np.zeros(3, np.int32)
+    launch(backend, branches_kernel, y, a, b, grid=3)
+    assert y.tolist() == [meaning(p) for p in range(3)]
+
+
+@eas.kernel
+def nested_return_kernel(y, a):
+    if a > 0:
+        result = a * 10
+    else:
+        if a == 0:
+            return
+        result = -a
+    mk.store(y, 0, result)
+
+
+@pytest.mark.parametrize(("a", "want"), [(2, 20), (0, 0), (-3, 3)])
+def test_a_nested_return_asks_nothing_of_later_variables(backend, a, want):
+    y = np.zeros(1, np.int32)
+    launch(backend, nested_return_kernel, y, a, grid=1)
+    assert y[0] == want
+
+
+@eas.kernel
+def nested_kernel(x, y, rows, cols):
+    """A scan of row sums with carried tuples through two loops."""
+    best = (-1, -1000000)
+    for r in range(rows):
+        total = 0
+        for c in range(cols):
+            total += mk.load(x, r * cols + c)
+        if total > best[1]:
+            best = (r, total)
+    mk.store(y, 0, best[0])
+    mk.store(y, 1, best[1])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 33)])
+def test_nested_loops_carry_tuples(backend, shape):
+    x = np.random.default_rng(0).integers(-50, 50, shape, dtype=np.int32)
+    y = np.zeros(2, np.int32)
+    launch(backend, nested_kernel, x, y, *shape, grid=1)
+    sums = x.sum(axis=1)
+    assert y.tolist() == [int(sums.argmax()), int(sums.max())]
+
+
+@eas.kernel
+def assert_kernel(x, N, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.device_assert(mk.load(x, i, i < N) > 0, "x must be positive", mask=i < N)
+
+
+def test_device_assert_fails_the_launch_and_names_the_line(backend):
+    x = np.arange(1, 40, dtype=np.int32)
+    launch(backend, assert_kernel, x, x.size, BLOCK=16)  # masked-off lanes read 0, and are not asked
+    assert "device_assert" in op_names(assert_kernel, x, x.size, BLOCK=16)
+    x[30] = 0
+    with pytest.raises(eas.DeviceAssertion, match=r"(?s)x must be positive.*test_control\.py"):
+        assert_kernel(x, x.size, BLOCK=16)
+
+
+@eas.kernel
+def print_kernel(x):
+    mk.device_print("row", mk.program_id(0), mk.load(x, mk.program_id(0) * 3 + mk.arange(0, 3)))
+    mk.device_print("done")
+
+
+def test_device_print_writes_a_line_per_program(backend, capfd):
+    x = np.arange(6, dtype=np.int32)
+    launch(backend, print_kernel, x, grid=2)
+    assert "device_print" in op_names(print_kernel, x)
+    lines = capfd.readouterr().out.splitlines()
+    where = ["[print_kernel pid=(0,0,0)]", "[print_kernel pid=(1,0,0)]"]
+    want = [f"{where[0]} row 0 [0 1 2]", f"{where[0]} done", f"{where[1]} row 1 [3 4 5]", f"{where[1]} done"]
+    assert sorted(lines) == sorted(want)
+
+
+@eas.kernel
+def hints_kernel(x, y, n, BLOCK: eas.constexpr):
+    mk.assume(n % 16 == 0)
+    first = mk.multiple_of(mk.program_id(0) * BLOCK, 16)
+    i = mk.max_contiguous(mk.multiple_of(first + mk.arange(0, BLOCK), 16), 16)
+    same = mk.max_constancy(mk.arange(0, BLOCK) // 16, 16)
+    mk.store(y, i, mk.load(x, i, i < n) + same, i < n)
+
+
+def test_hints_change_nothing(backend):
+    x, y = np.arange(96, dtype=np.int32), np.zeros(96, np.int32)
+    launch(backend, hints_kernel, x, y, 96, grid=2, BLOCK=64)
+    assert {"assume", "multiple_of", "max_contiguous", "max_constancy"} <= op_names(hints_kernel, x, y, 96, BLOCK=64)
+    np.testing.assert_array_equal(y, x + np.arange(96) % 64 // 16)
+
+
+def test_a_false_assumption_is_refused_by_the_interpreter(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "interp")
+    x = np.zeros(64, np.int32)
+    with pytest.raises(eas.KernelError, match="does not hold"):
+        hints_kernel(x, x.copy(), 50, BLOCK=64, _grid=1)
+
+
+@eas.kernel
+def inline_kernel(x, y, n, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    value = mk.load(x, i, i < n)
+    text = {"numpy": "a0 * a1 + np.float32(1)", "msl": "a0 * a1 + 1.0f"}
+    mk.store(y, i, mk.inline(mk.f32, value, value, **text), i < n)
+
+
+def test_inline_text_is_run_by_its_target(backend):
+    if backend not in ("interp", *METAL):
+        pytest.skip("the text is written for NumPy and Metal")
+    x = np.random.default_rng(0).integers(-9, 9, 50).astype(np.float32)
+    y = np.zeros_like(x)
+    launch(backend, inline_kernel, x, y, 50, grid=4, BLOCK=16)
+    assert "inline_target" in op_names(inline_kernel, x, y, 50, BLOCK=16)
+    np.testing.assert_array_equal(y, x * x + 1)

@@ -1,0 +1,138 @@
+"""Sorting, selecting and counting the elements of a block."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import eas
+from eas import dtypes, mk
+from eas.dtypes import DType
+from eas.ops import TABLE
+from tests.backend.blocks import Step, run_steps
+from tests.backend.formats import assert_identical, buffer, sample
+from tests.backend.launches import launch, need_dtype
+
+COVERS = {"sort", "topk", "histogram", "gather"}
+CASES = [((128,), 0), ((33,), -1), ((3, 5), 0), ((3, 5), 1), ((2, 7, 3), 1), ((1,), 0)]
+
+
+def with_ties(dtype: DType):
+    """Few different values, with NaN and infinities among floats; no zeros, whose sign has no order."""
+
+    def values(n: int) -> list:
+        few = [x for x in sample(dtype, 12, 4) if x != 0 or not dtype.is_float]
+        if dtype.is_float:
+            few += [math.nan, math.inf, -math.inf]
+        return [few[i] for i in np.random.default_rng(7).integers(0, len(few), n)]
+
+    return values
+
+
+def python_order(line: list, descending: bool) -> list[int]:
+    """Python's sort is stable; NaN counts as the largest."""
+
+    def key(i: int) -> tuple:
+        nan, sign = line[i] != line[i], -1 if descending else 1
+        return sign * nan, 0 if nan else sign * line[i]
+
+    return sorted(range(len(line)), key=key)
+
+
+def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    def line(values: np.ndarray) -> np.ndarray:
+        exact = [int(v) for v in values] if values.dtype.kind in "iub" else values.tolist()
+        return np.array(python_order(exact, descending))
+
+    return np.apply_along_axis(line, axis, x)
+
+
+def _spellings(kind: str, axis: int, flag: bool, k: int):
+    """(in the kernel, on the host); `flag` is `descending`, or `largest`."""
+    if kind == "sort":
+        return (lambda x: mk.sort(x, axis, descending=flag)), (lambda x: np.take_along_axis(x, _order(x, axis, flag), axis))
+    if kind == "argsort":
+        return (lambda x: mk.argsort(x, axis, descending=flag)), (lambda x: _order(x, axis, flag))
+    part = 0 if kind == "topk values" else 1
+    return (lambda x: mk.topk(x, k, axis, largest=flag)[part]), (lambda x: _top(x, axis, flag, k)[part])
+
+
+def _steps(kind: str) -> list[Step]:
+    return [
+        Step(*_spellings(kind, axis, flag, max(1, shape[axis] // 2)), shape, f"{kind} of {shape} along {axis}, {flag}")
+        for shape, axis in CASES
+        for flag in (False, True)
+    ]
+
+
+def _top(x: np.ndarray, axis: int, largest: bool, k: int) -> tuple[np.ndarray, np.ndarray]:
+    index = np.take(_order(x, axis, largest), range(k), axis)
+    return np.take_along_axis(x, index, axis), index
+
+
+@pytest.mark.parametrize("dtype", TABLE["sort"].dtypes, ids=str)
+def test_sort_and_topk_are_stable_with_nan_last(backend, dtype):
+    need_dtype(backend, dtype)
+    for op, value, index in (("sort", "sort", "argsort"), ("topk", "topk values", "topk indices")):
+        for kind, out in ((value, dtype), (index, dtypes.i32)):
+            for step, got, want in run_steps(backend, _steps(kind), with_ties(dtype), dtype, out, {op}):
+                assert_identical(got, want, out, where=step.name)
+
+
+@eas.kernel
+def counts_kernel(x, y, N, BLOCK: eas.constexpr, BINS: eas.constexpr):
+    offsets = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mask = offsets < N
+    bins = mk.arange(0, BINS)
+    mk.store(y, mk.program_id(0) * BINS + bins, mk.histogram(mk.load(x, offsets, mask), BINS, mask=mask))
+
+
+@pytest.mark.parametrize("dtype", TABLE["histogram"].dtypes, ids=str)
+@pytest.mark.parametrize("bins", [1, 7, 33])
+def test_histogram_counts_only_bins_and_unmasked_lanes(backend, dtype, bins):
+    n, block = 150, 64
+    rng = np.random.default_rng(0)
+    values = rng.integers(-5 if dtype.is_signed else 0, 50, n).tolist()
+    values[:3] = [dtype.min, dtype.max, 0]
+    y = np.zeros((3, bins), np.int32)
+    launch(backend, counts_kernel, buffer(values, dtype), y, n, grid=3, BLOCK=block, BINS=bins)
+    want = [[values[p * block : (p + 1) * block].count(b) for b in range(bins)] for p in range(3)]
+    np.testing.assert_array_equal(y, want)
+
+
+@eas.kernel
+def lookup_kernel(table, index, y, N: eas.constexpr, M: eas.constexpr):
+    block = mk.load(table, mk.arange(0, M))
+    mk.store(y, mk.arange(0, N), mk.gather(block, mk.load(index, mk.arange(0, N)), 0))
+
+
+@pytest.mark.parametrize("dtype", TABLE["histogram"].dtypes, ids=str)
+def test_gather_takes_indices_of_every_integer_dtype(backend, dtype):
+    table = np.random.default_rng(0).standard_normal(33).astype(np.float32)
+    index = np.random.default_rng(1).integers(0, 33, 7).astype(dtype.np_storage)
+    y = np.zeros(7, np.float32)
+    launch(backend, lookup_kernel, table, index, y, grid=1, N=7, M=33)
+    np.testing.assert_array_equal(y, table[index.astype(np.int64)])
+
+
+def test_gather_outside_of_the_block_is_refused_by_the_interpreter(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "interp")
+    with pytest.raises(eas.KernelError, match="gather index 33 is outside of an axis of 33 elements"):
+        lookup_kernel(np.zeros(33, np.float32), np.array([0, 33], np.int32), np.zeros(2, np.float32), N=2, M=33, _grid=1)
+
+
+@eas.kernel
+def small_keys_kernel(x, y, N: eas.constexpr):
+    i = mk.arange(0, N)
+    order = mk.argsort(mk.load(x, i) & 3)
+    mk.store(y, i, order, order > 3)
+
+
+def test_indices_are_not_thought_to_be_as_small_as_the_keys(backend):
+    x = np.random.default_rng(0).integers(0, 100, 33, dtype=np.int32)
+    y = np.full(33, -1, np.int32)
+    launch(backend, small_keys_kernel, x, y, grid=1, N=33)
+    want = np.argsort(x & 3, kind="stable")
+    np.testing.assert_array_equal(y, np.where(want > 3, want, -1))

@@ -1,0 +1,105 @@
+"""Scans in registers, counters in copies, transposed blocks: extents around the width of a vector."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import launch
+
+
+@eas.kernel
+def scan_kernel(
+    x, sums, largest, M: mk.constexpr, N: mk.constexpr, AXIS: mk.constexpr, REVERSE: mk.constexpr
+):
+    offs = mk.arange(0, M)[:, None] * N + mk.arange(0, N)[None, :]
+    values = mk.load(x, offs)
+    mk.store(sums, offs, mk.cumsum(values, AXIS, reverse=REVERSE))
+    mk.store(largest, offs, mk.associative_scan(values, AXIS, mk.maximum, reverse=REVERSE))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("shape", [(3, 5), (5, 8), (2, 33), (9, 64)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans(backend, dtype, shape, axis, reverse):
+    x = np.random.default_rng(0).integers(-4, 5, shape).astype(dtype)
+    sums, largest = np.zeros_like(x), np.zeros_like(x)
+    launch(
+        backend,
+        scan_kernel,
+        x,
+        sums,
+        largest,
+        grid=1,
+        M=shape[0],
+        N=shape[1],
+        AXIS=axis,
+        REVERSE=reverse,
+    )
+    ordered = np.flip(x, axis) if reverse else x
+    for got, want in (
+        (sums, np.cumsum(ordered, axis, dtype)),
+        (largest, np.maximum.accumulate(ordered, axis)),
+    ):
+        np.testing.assert_array_equal(got, np.flip(want, axis) if reverse else want)
+
+
+@eas.kernel
+def count_kernel(x, counts, n, BINS: mk.constexpr, BLOCK: mk.constexpr):
+    offs = mk.arange(0, BLOCK)
+    mask = offs < n
+    mk.store(counts, mk.arange(0, BINS), mk.histogram(mk.load(x, offs, mask), BINS, mask=mask))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize("bins", [3, 128, 256])
+@pytest.mark.parametrize(("n", "block"), [(0, 64), (30, 33), (2999, 3000), (3000, 4096)])
+def test_histogram_of_masked_keys(backend, dtype, bins, n, block):
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(
+        max(info.min, -9), min(info.max, 300), block, dtype, endpoint=True
+    )
+    x[: n // 3] = 1
+    counts = np.zeros(bins, np.int32)
+    launch(backend, count_kernel, x, counts, n, grid=1, BINS=bins, BLOCK=block)
+    keys = x[:n].astype(np.int64)
+    np.testing.assert_array_equal(
+        counts, np.bincount(keys[(keys >= 0) & (keys < bins)], minlength=bins)
+    )
+
+
+@eas.kernel
+def permute_kernel(x, y, A: mk.constexpr, B: mk.constexpr, C: mk.constexpr):
+    a, b, c = mk.arange(0, A), mk.arange(0, B), mk.arange(0, C)
+    values = mk.load(x, (a[:, None, None] * B + b[None, :, None]) * C + c[None, None, :])
+    moved = mk.permute(values, (2, 0, 1))
+    mk.store(y, (c[:, None, None] * A + a[None, :, None]) * B + b[None, None, :], moved + moved)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8])
+@pytest.mark.parametrize("shape", [(3, 16, 8), (2, 9, 12), (1, 5, 33), (2, 3, 64)])
+def test_last_axis_moves(backend, dtype, shape):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    y = np.zeros((shape[2], shape[0], shape[1]), dtype)
+    launch(backend, permute_kernel, x, y, grid=1, A=shape[0], B=shape[1], C=shape[2])
+    np.testing.assert_array_equal(y, 2 * x.transpose(2, 0, 1))
+
+
+@eas.kernel
+def turning_kernel(x, y, steps, N: mk.constexpr):
+    offs = mk.arange(0, N)[:, None] * N + mk.arange(0, N)[None, :]
+    values = mk.load(x, offs)
+    for _ in range(steps):
+        values = mk.trans(values)
+    mk.store(y, offs, values)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_block_transposed_in_a_loop(backend, steps):
+    x = np.arange(144, dtype=np.float32).reshape(12, 12)
+    y = np.zeros_like(x)
+    launch(backend, turning_kernel, x, y, steps, grid=1, N=12)
+    np.testing.assert_array_equal(y, x.T if steps % 2 else x)

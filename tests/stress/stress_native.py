@@ -1,0 +1,138 @@
+"""Long runs of the CPU runtime, outside the default collection: python -m pytest tests/stress/stress_native.py"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eas import dtypes
+from eas.runtime import fast_launch as fl
+from eas.runtime import jit
+from eas.runtime.cpu import CpuRuntime
+from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
+
+N_THREADS, N_LAUNCHES, N_FORKS, N_KERNELS = 64, 1000, 200, 10_000
+
+
+@pytest.fixture
+def runtime(monkeypatch):
+    monkeypatch.setenv("EAS_NUM_THREADS", "4")
+    return CpuRuntime()
+
+
+def run_threads(work, n=N_THREADS):
+    failures = []
+
+    def guarded(seed):
+        try:
+            work(seed)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_64_threads_launch_1000_times(runtime):
+    kernel = executable("count", COUNT, [buffer("c", dtypes.i32)])
+
+    def work(seed):
+        for i in range(N_LAUNCHES):
+            counts = np.zeros(1 + (seed * 7 + i) % 300, np.int32)
+            runtime.run(kernel, [counts], (counts.size, 1, 1), sync=i % 4 != 0)
+            if i % 4 == 0:
+                runtime.synchronize()
+            assert (counts == 1).all()
+
+    run_threads(work)
+
+
+def test_64_threads_use_one_launcher_1000_times(runtime):
+    f32 = np.dtype(np.float32)
+    params = (
+        fl.Param("x", "buffer", 0, f32),
+        fl.Param("y", "buffer", 1, f32),
+        fl.Param("z", "buffer", 2, f32, is_written=True),
+        fl.Param("N", "i32", 3),
+    )
+    grid = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
+    launcher = fl.make_launcher(fl.LaunchSpec(params, grid, runtime.queue.pending, 4))
+    assert launcher is not None
+    launcher.add_variant(frozenset(), runtime.loaded(add_kernel()), "add", ())
+
+    def work(seed):
+        x, y = np.random.default_rng(seed).random((2, 500 * (1 + seed)), np.float32)
+        z = np.zeros_like(x)
+        for _ in range(N_LAUNCHES):
+            z[:] = 0
+            assert launcher.call((x, y, z, x.size), {}, None) is None
+            assert (z == x + y).all()
+
+    run_threads(work)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_in_the_middle(runtime):
+    kernel = executable("count", COUNT, [buffer("c", dtypes.i32)])
+    stop = threading.Event()
+
+    def launch(n):
+        counts = np.zeros(n, np.int32)
+        runtime.run(kernel, [counts], (n, 1, 1), sync=n % 2 == 0)
+        runtime.synchronize()
+        return (counts == 1).all()
+
+    def background():
+        while not stop.is_set():
+            assert launch(500)
+
+    threads = [threading.Thread(target=background) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(N_FORKS):
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)
+                code = 1
+                try:
+                    code = 0 if all(launch(100 + k) for k in range(20)) else 2
+                finally:
+                    os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, f"child {i}"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def resident_nbytes():
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def test_10000_kernels_in_one_process(monkeypatch):
+    monkeypatch.setenv("EAS_CACHE", "0")
+    sizes = []
+    for i in range(N_KERNELS):
+        text = f"define i64 @f(i64 %x) {{\n  %y = mul i64 %x, {i + 3}\n  ret i64 %y\n}}\n"
+        code = jit.load(text)
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("f"))(5) == 5 * (i + 3)
+        del code
+        if i % (N_KERNELS // 10) == N_KERNELS // 10 - 1:
+            gc.collect()
+            sizes.append(resident_nbytes())
+    growth = (sizes[-1] - sizes[1]) / (N_KERNELS * 0.8)
+    assert growth < 2000, f"{growth:.0f} bytes stay for every kernel: {sizes}"

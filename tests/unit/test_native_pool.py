@@ -1,0 +1,165 @@
+"""The worker pool: every program once, from many threads, after fork, asleep when idle."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from eas.runtime import jit
+from eas.runtime.native_pool import num_threads, pool
+from tests.unit.native_kernels import COUNT, NAP, SCRATCH
+
+pytest.importorskip("llvmlite")
+
+
+@pytest.fixture(scope="module")
+def count():
+    return jit.load(COUNT)
+
+
+def counted(code, n, **options):
+    counts = np.zeros(max(n, 1), np.int32)
+    args = (ctypes.c_uint64 * 1)(counts.ctypes.data)
+    pool().run(code.address("count"), ctypes.addressof(args), n, **options)
+    return counts[:n]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 8, 33])
+@pytest.mark.parametrize("chunk", [0, 1, 3, 1000])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 1001, 50_000])
+def test_each_program_runs_exactly_once(count, n, chunk, n_threads):
+    assert (counted(count, n, chunk=chunk, n_threads=n_threads) == 1).all()
+
+
+def test_each_program_runs_once_whatever_the_pool_expects(count):
+    for remembered in (1, 1000, 10**6, 10**12, 2**62):
+        rate = ctypes.c_int64(remembered)
+        for n in (2, 9, 1000, 20_000):
+            assert (counted(count, n, n_threads=4, rate=ctypes.addressof(rate)) == 1).all()
+        assert rate.value > 0
+
+
+def test_short_grids_are_learned(count):
+    rate = ctypes.c_int64(0)
+    for _ in range(50):
+        counted(count, 100, n_threads=2, rate=ctypes.addressof(rate))
+    assert rate.value > 0
+
+
+def test_programs_of_one_grid_run_on_several_threads():
+    code = jit.load(NAP)
+    alone = elapsed(lambda: pool().run(code.address("nap"), 0, 24, chunk=1, n_threads=1))
+    together = elapsed(lambda: pool().run(code.address("nap"), 0, 24, chunk=1, n_threads=8))
+    assert together < alone  # programs that sleep overlap on any machine
+
+
+def elapsed(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def test_scratch_is_aligned_private_and_tagged_per_launch():
+    code = jit.load(SCRATCH)
+    n, n_threads = 3000, 4
+    for _ in range(20):
+        out = np.zeros(n + 2, np.int64)
+        args = (ctypes.c_uint64 * 1)(out.ctypes.data + 16)
+        pool().run(
+            code.address("through_scratch"),
+            ctypes.addressof(args),
+            n,
+            chunk=7,
+            n_threads=n_threads,
+            scratch_nbytes=8000,
+        )
+        assert (out[2:] == np.arange(n)).all()  # nobody else wrote into a thread's scratch
+        assert out[1] == 0  # every address was a multiple of 64
+        assert 1 <= out[0] <= n_threads  # the tag was zero once per thread and launch
+
+
+def test_scratch_that_does_not_exist_is_a_memory_error(count):
+    with pytest.raises(MemoryError, match="bytes of scratch"):
+        counted(count, 4, n_threads=2, scratch_nbytes=1 << 60)
+    assert (counted(count, 100, n_threads=2, scratch_nbytes=4096) == 1).all()
+
+
+def test_many_python_threads_run_at_once(count):
+    results = []
+
+    def work():
+        for i in range(60):
+            results.append((counted(count, 200 + i, chunk=i % 5, n_threads=1 + i % 6) == 1).all())
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 16 * 60
+    assert all(results)
+
+
+def in_child(work):
+    """Whether `work()` is true in a forked child; a child that hangs is killed by its alarm."""
+    pid = os.fork()
+    if pid == 0:
+        import signal
+
+        signal.alarm(60)
+        code = 1
+        try:
+            code = 0 if work() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_child_after_fork_has_a_pool_of_its_own(count):
+    counted(count, 1000, chunk=1, n_threads=4)
+    assert in_child(lambda: (counted(count, 1000, chunk=1, n_threads=4) == 1).all())
+    assert (counted(count, 1000, chunk=1, n_threads=4) == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_while_other_threads_are_in_the_pool(count):
+    stop = threading.Event()
+    wrong = []
+
+    def work():
+        while not stop.is_set():
+            if not (counted(count, 500, chunk=1, n_threads=3) == 1).all():
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            assert in_child(lambda: (counted(count, 500, chunk=1, n_threads=3) == 1).all())
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_idle_workers_use_no_processor(count):
+    counted(count, 10_000, chunk=1, n_threads=8)
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.1  # seven spinning workers would take 0.5 s per core
+
+
+def test_number_of_threads_is_a_setting(monkeypatch):
+    monkeypatch.setenv("EAS_NUM_THREADS", "3")
+    assert num_threads() == 3
+    monkeypatch.setenv("EAS_NUM_THREADS", "0")
+    assert 1 <= num_threads() <= (os.cpu_count() or 1)
