@@ -5,6 +5,7 @@ from __future__ import annotations
 from eas.ir import IRModule
 from eas.passes.derive_inductions import derive_inductions
 from eas.passes.eliminate_dead import eliminate_dead
+from eas.passes.hoist_invariants import hoist_invariants
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.passes.spread_threads import spread_threads
@@ -17,6 +18,6 @@ def schedule(module: IRModule, target: CpuTarget) -> IRModule:
     """Loops over lanes, ready for the code generator."""
     if module.mode == "thread":
         module = spread_threads(module)
-    for step in (derive_inductions, simplify_algebra, merge_common, eliminate_dead):
+    for step in (hoist_invariants, derive_inductions, simplify_algebra, merge_common, eliminate_dead):
         module = step(module)
     return lower_nests(partition(module), target)

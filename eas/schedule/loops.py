@@ -9,6 +9,7 @@ from typing import Any
 from eas import dtypes
 from eas.analysis import reads
 from eas.dtypes import DType
+from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.elements import I32, ZERO, Elements, Emitter, Index, Known, Slot
 from eas.schedule.masks import Bounds
@@ -173,6 +174,12 @@ class Program:
         inits = inst.operands[len(inst.operands) - n :] if inst.op.name != "if" else (None,) * n
         slots: dict[int, Slot] = {}
         for i, (out, init) in enumerate(zip(inst.outs, inits, strict=True)):
+            if out.shape and out.type.is_pointer:
+                raise Unsupported(
+                    f"a block of pointers that a {inst.op.name} changes by more than a step",
+                    hint="carry offsets instead, and add them to the buffer inside",
+                    loc=inst.loc,
+                )
             if out.shape:
                 slots[i] = self.wanted.get(out) or self.new_slot(out.shape, out.dtype, out.hint)
                 if init is not None and self.slots.get(init) is not slots[i]:
