@@ -89,7 +89,6 @@ if torch.backends.mps.is_available():
 '''
 
 
-@unittest.skipUnless(hasattr(eas, "tensor"), "eas.tensor is not exported yet")
 class Tensors(unittest.TestCase):
     def test_cpu_tensors_share_memory_and_are_arguments(self):
         a, b, _ = operands()
@@ -137,7 +136,6 @@ class Tensors(unittest.TestCase):
 
 
 @unittest.skipUnless(HAS_TORCH, "torch is not installed")
-@unittest.skipUnless(hasattr(eas, "tensor"), "eas.tensor is not exported yet")
 class Torch(unittest.TestCase):
     def test_cpu_tensors_are_zero_copy_both_ways(self):
         import torch

@@ -121,7 +121,7 @@ _uniform("ceil", "x", np.ceil, "Smallest integer not below x.", FLOATS)
 _uniform("trunc", "x", np.trunc, "x without its fraction.", FLOATS)
 _uniform("round", "x", np.rint, "Nearest integer, halves to even.", FLOATS)
 _uniform("copysign", "x, y", np.copysign, "|x| with the sign of y.", FLOATS)
-_row("fma", "a, b, c", same("fma", FLOATS), plain(numerics.fma), "a * b + c with one rounding.", FLOATS)
+_row("fma", "a, b, c", same("fma", FLOATS), plain(numerics.fma), "a * b + c with one rounding in f32 and f64; f16 and bf16 are computed in f32 and then rounded.", FLOATS)
 
 _MATH: tuple[tuple[str, Callable[..., Any], str, Accuracy], ...] = (
     ("exp", np.exp, "e to the power x.", ulp(3, 2)),

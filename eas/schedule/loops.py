@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eas import dtypes
 from eas.analysis import reads
 from eas.dtypes import DType
 from eas.errors import Unsupported
@@ -15,7 +14,7 @@ from eas.schedule.elements import I32, ZERO, Elements, Emitter, Index, Known, Sl
 from eas.schedule.masks import Bounds
 from eas.schedule.nests import CONTROL
 from eas.schedule.target import CpuTarget
-from eas.types import Shape, Type
+from eas.types import Shape
 
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
@@ -50,7 +49,6 @@ class Program:
 
     def region(self, region: Region) -> None:
         """Lower all but the yield, which is up to the caller; the kernel's own is kept."""
-        self._place_results(region)
         for inst in region.body[:-1]:
             self.statement(inst)
         if region.params == () and not region.yields:
@@ -234,9 +232,6 @@ class Program:
             if list(region.yields).count(result) == 1 and _may_overwrite(region, result, old):
                 self.wanted[result] = slot
 
-    def _place_results(self, region: Region) -> None:
-        """Nothing yet: slots are assigned when values are made."""
-
 
 def _may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
     """Whether the instruction that makes `result` is the last that needs `old`, element by element."""
@@ -299,6 +294,3 @@ def identity(combine: Region) -> Any:
 
 def all_axes(shape: Shape, index: Sequence[Value | None]) -> tuple[Index, ...]:
     return tuple(ZERO if n == 1 else Index(base) for n, base in zip(shape, index, strict=True))
-
-
-BOOL = Type(dtypes.bool_)

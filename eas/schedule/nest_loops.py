@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eas.ir import Inst, Region, Trait, Value, walk
 from eas.passes.rewriting import clone_region
 from eas.schedule.elements import I32, Elements, Emitter, Index, Slot
-from eas.schedule.loops import BOOL, Program, identity
+from eas.schedule.loops import Program, identity
 from eas.schedule.masks import conjuncts
 from eas.schedule.relayout import contiguous, moved_into
 from eas.types import Shape, Type
@@ -519,4 +519,4 @@ _MEMBERS = {
     "while": _control,
     "if": _control,
 }
-__all__ = ["BOOL", "copy_loops", "inline", "lower_nest", "mask_at"]
+__all__ = ["copy_loops", "inline", "lower_nest", "mask_at"]

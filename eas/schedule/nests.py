@@ -8,7 +8,7 @@ element needs another element of something the nest computes, and where memory o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
@@ -340,8 +340,3 @@ def _touches(inst: Inst) -> bool:
 def _is_ordered(inst: Inst) -> bool:
     """Messages to the host appear in program order; barriers order everything."""
     return inst.op.name in ("device_print", "barrier", "device_assert")
-
-
-def formulas_of(insts: Iterable[Inst]) -> dict[Value, Inst]:
-    """The definitions of all values, for whoever evaluates elements."""
-    return {out: inst for inst in insts for out in inst.outs}

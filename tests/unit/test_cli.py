@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -65,8 +64,6 @@ def test_unknown_or_missing_subcommand_exits_2(argv, text, capsys):
 
 
 def _doctor():
-    if not (Path(cli.__file__).parent / "runtime" / "__init__.py").exists():
-        pytest.skip("eas.runtime, which doctor asks, is not written yet")
     return importlib.import_module("eas.doctor")
 
 

@@ -34,7 +34,6 @@ def test_installed_version_is_the_source_version():
     assert installed == __version__
 
 
-@pytest.mark.skipif(not (ROOT / "eas" / "__init__.py").exists(), reason="eas/__init__.py is not written yet")
 def test_eas_exposes_its_version():
     import eas
 
@@ -69,8 +68,6 @@ def test_no_lock_file_is_tracked():
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md"])
 def test_readme_opens_with_the_two_commands(name):
-    if not (ROOT / name).exists():
-        pytest.skip(f"{name} is not written yet")
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     commands = [line for line in lines if line.startswith("python3 -m venv")]
     assert commands[:2] == [RUN, TEST]  # .ci/run takes its test command from this very line
