@@ -124,7 +124,7 @@ class PointerBases:
                 self._flow(param, (init,), inst.loc)
 
     def _leave(self, inst: Inst) -> None:
-        if inst.op.name == "alloc_tg":
+        if inst.op.name in ("alloc_tg", "scratch", "fragments"):
             self._bases[inst.out] = inst.out
         elif inst.regions:
             for out, sources in _result_flows(inst):

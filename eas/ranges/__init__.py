@@ -140,6 +140,8 @@ class _Sweep:
                 self.while_loop(inst)
             case "if":
                 self.branch(inst)
+            case "loop":
+                self.counted_loop(inst)
             case "assume":
                 self.rely_on(inst.operands[0], True)
             case _:
@@ -200,6 +202,14 @@ class _Sweep:
                 break
         for out, r in zip(inst.outs, state, strict=True):
             self.set(out, r)
+
+    def counted_loop(self, inst: Inst) -> None:
+        """A loop that a schedule made: its counter is known, nothing is of what it carries."""
+        (body,) = inst.regions
+        start, end = self.counted(inst.operands[:2])
+        step = single(inst["lanes"], ())
+        self.set(body.params[0], _counter(start, end, step, inst.operands[0].type))
+        self.region(body)
 
     def loop(self, inst: Inst) -> None:
         (body,) = inst.regions

@@ -339,7 +339,15 @@ def contiguous_hint(a: Range, n: int, multiple: int, out: Type) -> Range:
     return Range(a.lo, a.hi, a.multiple, (*others, Contiguity(run, lcm(last.at(run), multiple), 1)))
 
 
+def _start(inst: Inst, operands: Sequence[Range], out: Type) -> Range:
+    """A new buffer: its pointer is its start."""
+    return single(0, ())
+
+
 _ROWS: dict[str, Transfer] = {
+    "alloc_tg": _start,
+    "scratch": _start,
+    "fragments": _start,
     "const": _const,
     "program_id": _between(0, _LAST_PROGRAM),
     "num_programs": _between(1, _LAST_PROGRAM + 1),

@@ -1,0 +1,116 @@
+"""Places barriers where threads of a threadgroup would otherwise read or overwrite too early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from eas.analysis import PointerBases
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
+from eas.types import Space
+
+Place = object  # a buffer, or the one stand-in for all arguments that may overlap
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What happened since the last barrier, per memory."""
+
+    reads: frozenset[Place] = frozenset()
+    writes: frozenset[Place] = frozenset()
+
+    def after(self, reads: Iterable[Place], writes: Iterable[Place]) -> Pending:
+        return Pending(self.reads | frozenset(reads), self.writes | frozenset(writes))
+
+    def join(self, other: Pending) -> Pending:
+        return self.after(other.reads, other.writes)
+
+    def without(self, places: frozenset[Place]) -> Pending:
+        return Pending(self.reads - places, self.writes - places)
+
+
+def place_barriers(module: IRModule) -> IRModule:
+    """Insert `sync` between conflicting accesses of different statements; loops are followed around."""
+    if module.attr("threads") == 1:
+        return module
+    placer = _Placer(module)
+    body, _ = placer.region(module.body, Pending())
+    return module.with_body(body)
+
+
+class _Placer:
+    def __init__(self, module: IRModule) -> None:
+        self.bases = PointerBases(module)
+        self.overlapping = object()
+
+    def place(self, pointer: Value) -> Place | None:
+        base = self.bases[pointer]
+        if isinstance(base, Arg):
+            return base if base.attr("noalias") else self.overlapping
+        return base if base.type.space is Space.THREADGROUP else None
+
+    def is_device(self, place: Place) -> bool:
+        return place is self.overlapping or isinstance(place, Arg)
+
+    def accesses(self, insts: Iterable[Inst]) -> tuple[set[Place], set[Place]]:
+        reads: set[Place] = set()
+        writes: set[Place] = set()
+        for inst in insts:
+            pointers = [v for v in inst.operands if v.type.is_pointer]
+            if not pointers:
+                continue
+            found = {p for v in pointers if (p := self.place(v)) is not None}
+            if inst.op.has(Trait.READS):
+                reads |= found
+            if inst.op.has(Trait.WRITES):
+                first = self.place(inst.operands[0])
+                writes |= {first} if first is not None else set()
+        return reads, writes
+
+    def region(self, region: Region, pending: Pending) -> tuple[Region, Pending]:
+        body: list[Inst] = []
+        for inst in region.body:
+            if dict(inst.attrs).get("uniform"):
+                new, pending = self._control(inst, pending)
+                body.append(new)
+                continue
+            reads, writes = self.accesses((inst, *(w for r in inst.regions for w in walk(r))))
+            clash = (pending.writes & (reads | writes)) | (pending.reads & writes)
+            if clash:
+                spaces = tuple(
+                    name
+                    for name, is_device in (("threadgroup", False), ("device", True))
+                    if any(self.is_device(p) == is_device for p in clash)
+                )
+                body.append(make("sync", (), {"spaces": spaces}, loc=inst.loc))
+                ordered = frozenset(
+                    p for p in pending.reads | pending.writes
+                    if ("device" if self.is_device(p) else "threadgroup") in spaces
+                )
+                pending = pending.without(ordered)
+            pending = pending.after(reads, writes)
+            body.append(inst)
+        return Region(region.params, tuple(body)), pending
+
+    def _control(self, inst: Inst, pending: Pending) -> tuple[Inst, Pending]:
+        if inst.op.name == "if":
+            sides = [self.region(r, pending) for r in inst.regions]
+            joined = sides[0][1].join(sides[1][1])
+            return replace(inst, regions=tuple(r for r, _ in sides)), joined
+        state = pending
+        while True:  # what is pending at the end of the body meets its start
+            regions, end = [], state
+            for region in inst.regions:
+                new, end = self.region(region, end)
+                regions.append(new)
+            joined = state.join(end)
+            if joined == state:
+                return replace(inst, regions=tuple(regions)), end.join(pending)
+            state = joined
+
+
+def count_barriers(region: Region) -> int:
+    """How many barriers there are in a region, for tests and reports."""
+    return sum(1 for inst in walk(region) if inst.op.name in ("sync", "barrier"))
+
+

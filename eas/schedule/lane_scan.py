@@ -1,0 +1,223 @@
+"""Scans on threads: a run of registers each, then prefixes over lanes, then over simdgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eas.ir import Inst, Value
+from eas.schedule.combines import identity
+from eas.schedule.elements import I32, Index
+from eas.schedule.lane_nests import write_element
+from eas.schedule.lane_reduce import Combiner
+from eas.schedule.lanes import Lanes, LaneSlot
+from eas.schedule.layouts import Layout, contiguous
+
+_LANE_BITS = 5
+
+
+def scan(p: Lanes, inst: Inst) -> None:
+    """Inclusive prefixes along an axis, in order, from the end where `reverse`."""
+    _Scan(p, inst).emit()
+
+
+class _Scan:
+    def __init__(self, p: Lanes, inst: Inst) -> None:
+        self.p, self.inst, self.e = p, inst, p.e
+        shape = inst.operands[0].shape
+        self.axis = inst["axis"] % len(shape)
+        self.extent = shape[self.axis]
+        self.layout: Layout = contiguous(shape, p.threads, self.axis)
+        region = inst.regions[0]
+        self.combine = Combiner(p, region, identity(region) is None)
+        weights = [self.layout.coordinate(c)[self.axis] for c in self.layout.thread]
+        self.lane_bits = sum(1 for w in weights[:_LANE_BITS] if w)
+        self.group_bits = sum(1 for w in weights[_LANE_BITS:] if w)
+        self.run_bits = sum(1 for c in self.layout.register if self.layout.coordinate(c)[self.axis])
+        self.kept = self.layout.num_registers >> self.run_bits
+        self.has_padding = not bool(self.layout.is_inside().all())
+
+    def emit(self) -> None:
+        p = self.p
+        types = self.combine.types
+        self.local = [p.array(self.layout.num_registers, t.dtype, "prefix") for t in types]
+        self.totals = [p.array(self.kept, t.dtype, "total") for t in types]
+        slots = [p.slot_for(out, self.layout) for out in self.inst.outs]
+        self._runs()
+        if self.lane_bits:
+            befores = [p.array(self.kept, t.dtype, "before") for t in types]
+            p.over_registers(self.kept, (), lambda q: self._lanes(q, befores))
+            if self.group_bits:
+                self._groups(befores)
+            self._apply(befores)
+        self._write(slots)
+
+    # --- one thread's run -------------------------------------------------------------------------
+
+    def _index(self, register: Value | None) -> tuple[Index, ...]:
+        p = self.p
+        coordinates = p.coordinates(self.layout, p.thread_parts(self.layout), register)
+        if self.inst["reverse"]:
+            last = self.e.const(self.extent - 1)
+            coordinates[self.axis] = self.e.emit("sub", last, coordinates[self.axis])
+        return tuple(Index(c, axis=axis) for axis, c in enumerate(coordinates))
+
+    def _inside(self, register: Value | None) -> Value | None:
+        if not self.has_padding:
+            return None
+        coordinates = self.p.coordinates(self.layout, self.p.thread_parts(self.layout), register)
+        return self.p.inside(self.layout, coordinates)
+
+    def _read(self, register: Value | None) -> list[Value]:
+        """The elements at a register; past the end of the block there is nothing."""
+        inside, index = self._inside(register), self._index(register)
+
+        def here() -> list[Value]:
+            elements = self.p.elements()
+            values = [elements.at(v, index) for v in self.inst.operands]
+            return [*values, self.e.const(1)] if self.combine.flagged else values
+
+        if inside is None:
+            return here()
+        regions = [self.e.region([], here), self.e.region([], self.combine.neutral)]
+        return list(self.e.inst("if", [inside], {}, regions).outs)
+
+    def _runs(self) -> None:
+        e, run = self.e, 1 << self.run_bits
+
+        def step(register: Value | None, *before: Value) -> Sequence[Value]:
+            new = self._read(register)
+            if register is not None and self.run_bits:
+                merged = self.combine(before, new)
+                if self.kept > 1:
+                    start = e.emit("eq", e.emit("and", register, e.const(run - 1)), e.const(0))
+                    new = [e.emit("select", start, a, b) for a, b in zip(new, merged, strict=True)]
+                else:
+                    new = merged
+            self._put(self.local, register, new)
+            group = None if register is None else self._group(register)
+            self._put(self.totals, group, new)
+            return new
+
+        self.p.over_registers(self.layout.num_registers, self.combine.neutral(), step)
+
+    def _group(self, register: Value) -> Value | None:
+        if self.kept == 1:
+            return None
+        return self.e.emit("shr", register, self.e.const(self.run_bits)) if self.run_bits else register
+
+    def _put(self, arrays: Sequence[Value], register: Value | None, values: Sequence[Value]) -> None:
+        for array, value in zip(arrays, values, strict=True):
+            self.e.inst("store", [self._at(array, register), value])
+
+    def _get(self, arrays: Sequence[Value], register: Value | None) -> list[Value]:
+        return [self.e.emit("load", self._at(array, register)) for array in arrays]
+
+    def _at(self, array: Value, register: Value | None) -> Value:
+        return self.e.emit("addptr", array, register if register is not None else self.e.const(0))
+
+    # --- across threads ---------------------------------------------------------------------------
+
+    def _lanes(self, q: Value | None, befores: Sequence[Value]) -> Sequence[Value]:
+        """What the lanes before this one have; `totals` becomes that with the own part."""
+        e, own = self.e, self._get(self.totals, q)
+        position = self._lane_position()
+        if self._is_sum() and self.lane_bits == _LANE_BITS:
+            before = [e.emit("simd_prefix_exclusive_sum", own[0])]
+            self._put(befores, q, before)
+            self._put(self.totals, q, self.combine(before, own))
+            return ()
+        values = own
+        for k in range(self.lane_bits):
+            distance = e.const(1 << k)
+            others = [e.emit("simd_shuffle_up", v, distance) for v in values]
+            is_there = e.emit("ge", position, distance)
+            merged = self.combine(others, values)
+            values = [e.emit("select", is_there, m, v) for m, v in zip(merged, values, strict=True)]
+        self._put(self.totals, q, values)
+        shifted = [e.emit("simd_shuffle_up", v, e.const(1)) for v in values]
+        has_before = e.emit("gt", position, e.const(0))
+        nothing = self.combine.neutral()
+        before = [e.emit("select", has_before, s, n) for s, n in zip(shifted, nothing, strict=True)]
+        self._put(befores, q, before)
+        return ()
+
+    def _is_sum(self) -> bool:
+        body = self.inst.regions[0].body
+        return not self.combine.flagged and body[0].op.name == "add" and body[0].out.dtype.bits == 32
+
+    def _lane_position(self) -> Value:
+        """The position along the axis among the lanes of the simdgroup."""
+        mask = (1 << self.lane_bits) - 1
+        return self.p.tid if mask == self.p.threads - 1 else self.e.emit("and", self.p.tid, self.e.const(mask))
+
+    def _groups(self, befores: Sequence[Value]) -> None:
+        """The last lane of each simdgroup tells its total; each thread adds up those before its own."""
+        p, e = self.p, self.e
+        groups = 1 << self.group_bits
+        rows = p.threads >> (_LANE_BITS + self.group_bits)
+        memory = [p.memory((self.kept * rows * groups,), t.dtype, "totals") for t in self.combine.types]
+        number = e.emit("shr", p.tid, e.const(_LANE_BITS))
+        mine = e.emit("and", number, e.const(groups - 1)) if rows > 1 else number
+        row = e.mul(e.emit("shr", number, e.const(self.group_bits)), groups) if rows > 1 else None
+
+        def place(q: Value | None, group: Value) -> Value:
+            start = e.sum(row, e.mul(q, rows * groups) if q is not None else None)
+            return e.add(start, group)
+
+        def tell(q: Value | None) -> Sequence[Value]:
+            values = self._get(self.totals, q)
+            where = place(q, mine)
+
+            def body() -> None:
+                for pointer, value in zip(memory, values, strict=True):
+                    e.inst("store", [e.emit("addptr", pointer, where), value])
+
+            last = e.emit("eq", e.emit("and", p.tid, e.const(31)), e.const(31))
+            p.when(last, body)
+            return ()
+
+        def hear(q: Value | None) -> Sequence[Value]:
+            def step(group: Value, *before: Value) -> Sequence[Value]:
+                part = [e.emit("load", e.emit("addptr", m, place(q, group))) for m in memory]
+                merged = self.combine(before, part)
+                is_before = e.emit("lt", group, mine)
+                return [e.emit("select", is_before, m, b) for m, b in zip(merged, before, strict=True)]
+
+            start = self.combine.neutral()
+            region = e.region([I32, *(v.type for v in start)], step, ["group"])
+            bounds = [e.const(0), e.const(groups)]
+            outs = e.inst("loop", [*bounds, *start], {"lanes": 1, "unroll": True}, [region]).outs
+            self._put(befores, q, self.combine(outs, self._get(befores, q)))
+            return ()
+
+        p.over_registers(self.kept, (), tell)
+        p.over_registers(self.kept, (), hear)
+
+    def _apply(self, befores: Sequence[Value]) -> None:
+        def step(register: Value | None) -> Sequence[Value]:
+            group = None if register is None else self._group(register)
+            merged = self.combine(self._get(befores, group), self._get(self.local, register))
+            self._put(self.local, register, merged)
+            return ()
+
+        self.p.over_registers(self.layout.num_registers, (), step)
+
+    def _write(self, slots: Sequence[LaneSlot]) -> None:
+
+        def step(register: Value | None) -> Sequence[Value]:
+            index, inside = self._index(register), self._inside(register)
+            values = self._get(self.local, register)
+
+            def body() -> None:
+                for slot, value in zip(slots, values, strict=False):
+                    write_element(self.p, self.p.elements(), slot, index, value, self.layout)
+
+            if inside is None:
+                body()
+            else:
+                self.p.when(inside, body)
+            return ()
+
+        self.p.over_registers(self.layout.num_registers, (), step)
+
+

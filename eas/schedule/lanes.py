@@ -1,0 +1,571 @@
+"""The Metal schedule: a program becomes a threadgroup, blocks become registers of its threads.
+
+Every nest runs over a layout: thread and register number give the element. A block that crosses nests
+stays in registers if each reader finds its elements in its own thread; otherwise it goes through
+threadgroup memory. Who reads what is known only after lowering, so a kernel is lowered again until
+the plan (where blocks live, the layouts of carried ones) holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eas import dtypes
+from eas.dtypes import DType
+from eas.errors import Unsupported
+from eas.ir import Inst, IRModule, Region, Trait, Value, walk
+from eas.ranges import value_ranges
+from eas.schedule.elements import I32, Elements, Index, Known, Slot
+from eas.schedule.fragments import dot_layouts
+from eas.schedule.lane_code import LaneEmitter, Table, linear_columns
+from eas.schedule.lane_vectors import WIDTH, NotVectors
+from eas.schedule.layouts import Layout, blocked, contiguous
+from eas.schedule.loops import Program, may_overwrite
+from eas.schedule.metal_target import MetalTarget
+from eas.schedule.nests import CONTROL, with_inner
+from eas.schedule.target import SSE
+from eas.types import Shape, Type
+
+_MAX_ROUNDS = 12
+BOOL = Type(dtypes.bool_)
+
+
+@dataclass(eq=False)
+class Plan:
+    """What one lowering learns for the next: slots are numbered in the order they are made."""
+
+    threads: int
+    shared: set[int] = field(default_factory=set)  # slots that some thread reads of another
+    layouts: dict[int, Layout] = field(default_factory=dict)  # of carried blocks
+    matrices: set[int] = field(default_factory=set)  # slots that are simdgroup matrices
+    rows: dict[int, int] = field(default_factory=dict)  # elements from row to row of shared slots
+    moved: set[int] = field(default_factory=set)  # carried blocks whose layout has changed once
+    is_serial: bool = False
+
+    def is_same(self, other: Plan) -> bool:
+        """Whether both lead to the same code."""
+        ours, theirs = ((p.shared, p.layouts, p.matrices, p.rows) for p in (self, other))
+        return ours == theirs
+
+
+@dataclass(frozen=True, eq=False)
+class LaneSlot(Slot):
+    """A block in registers of the threads, or in threadgroup memory."""
+
+    number: int
+    layout: Layout
+    in_registers: bool
+    row: int = 0  # elements from row to row where that is more than the last extent
+
+    def strides(self) -> list[int]:
+        strides = super().strides()
+        if not self.row or len(strides) < 2:
+            return strides
+        return [*(s // self.shape[-1] * self.row for s in strides[:-1]), 1]
+
+
+def lower_lanes(module: IRModule, target: MetalTarget, threads: int, is_serial: bool) -> IRModule:
+    """Replace every block of a partitioned module by scalars of a thread."""
+    plan = Plan(threads, is_serial=is_serial)
+    for _ in range(_MAX_ROUNDS):
+        program, lowered = _lowered(module, target, plan)
+        wanted = program.wanted_plan()
+        if wanted.is_same(plan):
+            return lowered
+        plan = wanted
+    raise Unsupported(f"no stable layout of the blocks of {module.name} was found", loc=module.loc)
+
+
+def _lowered(module: IRModule, target: MetalTarget, plan: Plan) -> tuple[Lanes, IRModule]:
+    program = Lanes(target, plan, module)
+    body = program.program(module.body)
+    attrs = {"scheduled": "lanes", "threads": plan.threads}
+    return program, replace(module.with_body(body).with_attrs(**attrs), mode="thread")
+
+
+class Lanes(Program):
+    """The lowering of one program to the code of its threads."""
+
+    def __init__(self, target: MetalTarget, plan: Plan, module: IRModule) -> None:
+        super().__init__(SSE)
+        self.metal = target
+        self.plan = plan
+        self.threads = plan.threads
+        self.e: LaneEmitter = LaneEmitter()
+        self.slot_count = 0
+        self.shared = set(plan.shared)
+        self.carried: dict[int, Layout] = {}  # what was written to carried slots
+        self.slot_layouts: dict[int, Layout] = {}
+        self.prefers: dict[Value, Layout] = {}
+        self.products = dot_layouts(module, target, self.threads)
+        self.matrices: set[int] = set()
+        self.rows: dict[int, int] = {}
+        self._corners: dict[tuple[int, ...], Value] = {}
+        self.register: Value | None = None  # the register number of the innermost loop over registers
+        self.num_registers = 1
+        self.vector = 1
+        self.ranges = value_ranges(module)
+        self.tid = self._thread_number()
+
+    def _thread_number(self) -> Value:
+        if self.threads == 1:
+            return self.e.const(0)
+        tid = self.e.inst("tid", (), {"start": 0, "end": self.threads}, hints=["t"]).out
+        self.e.tables[tid] = np.arange(self.threads)[None, :]
+        return tid
+
+    def program(self, body: Region) -> Region:
+        self.prefers = _preferences(body, self.threads)
+        return super().program(body)
+
+    def wanted_plan(self) -> Plan:
+        """The plan under which this lowering would have been right.
+
+        A carried block that is written in another layout takes that one, and may then turn out
+        to need no threadgroup memory; each has one such chance.
+        """
+        known = {**self.plan.layouts, **self.carried}
+        moved = {n for n, layout in self.carried.items() if self.slot_layouts[n] != layout} - self.plan.moved
+        layouts = {n: layout for n, layout in known.items() if n in moved or n in self.plan.layouts}
+        for n in self.plan.layouts:
+            if n not in moved:
+                layouts[n] = self.plan.layouts[n]
+        shared = set() if moved else self.shared  # who reads what is found again under other layouts
+        return Plan(self.threads, shared, layouts, self.matrices, self.rows, self.plan.moved | moved, self.plan.is_serial)
+
+    # --- statements -------------------------------------------------------------------------
+
+    def statement(self, inst: Inst) -> None:
+        self.e.loc = inst.loc or self.e.loc
+        name = inst.op.name
+        if name == "nest":
+            from eas.schedule.lane_nests import lower_nest
+
+            lower_nest(self, inst)
+        elif name in CONTROL:
+            self._control(inst)
+        elif name == "device_print" or any(v.shape for v in (*inst.operands, *inst.outs)):
+            self._block_statement(inst)
+        elif inst.op.has(Trait.WRITES) or (inst.op.has(Trait.EFFECT) and name != "assume"):
+            self._once(inst)
+        else:
+            self.scalar(inst)
+
+    def _block_statement(self, inst: Inst) -> None:
+        is_formula = inst.op.is_pure and not inst.regions
+        if is_formula and (
+            inst.op.has(Trait.ELEMENTWISE) or inst.op.has(Trait.SHAPE) or inst.op.name in ("const", "arange")
+        ):
+            self.formulas.update(dict.fromkeys(inst.outs, inst))
+            for out in inst.outs:
+                if out.type.is_scalar:
+                    self.scalars[out] = self.elements()._compute(out, ())
+            return
+        from eas.schedule.lane_cuts import lower_cut
+
+        lower_cut(self, inst)
+
+    def _once(self, inst: Inst) -> None:
+        """An effect of the program: the first thread does it; what it returns is told to all."""
+        operands = [self.scalar_of(v) for v in inst.operands]
+        if self.threads == 1:
+            made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
+            self.scalars.update(zip(inst.outs, made.outs, strict=True))
+            return
+        told = [self.memory((1,), out.dtype, out.hint) for out in inst.outs]
+
+        def body() -> None:
+            made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
+            for pointer, value in zip(told, made.outs, strict=True):
+                self.e.inst("store", [pointer, value])
+
+        self.when(self.e.emit("eq", self.tid, self.e.const(0)), body)
+        for pointer, out in zip(told, inst.outs, strict=True):
+            self.scalars[out] = self.e.emit("load", pointer)
+
+    def when(self, condition: Value, body: Callable[[], object]) -> None:
+        """if condition: body(), whose result does not matter."""
+
+        def then() -> Sequence[Value]:
+            body()
+            return ()
+
+        self.e.inst("if", [condition], {}, [self.e.region([], then), self.e.region([], lambda: ())])
+
+    def _control(self, inst: Inst) -> None:
+        """Program-level control flow is the same for all threads: barriers may stand in it."""
+        super()._control(inst)
+        made = self.e.blocks[-1].pop()
+        self.e.blocks[-1].append(replace(made, attrs=(*made.attrs, ("uniform", True))))
+        for out in inst.outs:
+            slot = self.lane_slot(out)
+            if slot is not None and slot.number in self.matrices:
+                self.slots[out] = self.seen(slot)
+
+    def _wish(self, region: Region, slots: Mapping[int, Slot], own: int) -> None:
+        """What a product starts from is made in the product's place."""
+        super()._wish(region, slots, own)
+        makers = {out: inst for inst in region.body for out in inst.outs}
+        for i, slot in slots.items():
+            result = region.yields[i]
+            if result not in self.products or result not in self.wanted:
+                continue
+            product = makers[result]
+            start, old = product.operands[2], region.params[own + i] if region.params else None
+            is_used_once = sum(v is start for inst in region.body for w in with_inner(inst) for v in w.operands) == 1
+            if start in makers and is_used_once and may_overwrite(region, start, old):
+                self.wanted[start] = slot
+
+    def _move(self, value: Value, slot: Slot) -> None:
+        if not self.is_same_place(self.slots.get(value), slot):
+            self.fill(slot, value)
+
+    # --- simdgroup matrices -------------------------------------------------------------------
+
+    def lane_slot(self, value: Value) -> LaneSlot | None:
+        slot = self.slots.get(value)
+        return slot if isinstance(slot, LaneSlot) else None
+
+    def is_same_place(self, a: Slot | None, b: Slot) -> bool:
+        return a is not None and a.pointer is b.pointer
+
+    def hold_matrices(self, slot: LaneSlot) -> None:
+        """Ask that a slot in registers be simdgroup matrices (from the next round on)."""
+        self.matrices.add(slot.number)
+
+    def seen(self, slot: LaneSlot) -> LaneSlot:
+        """How others see a finished product: as it is, or a copy in memory if they read across threads."""
+        number = self.slot_count
+        self.slot_count += 1
+        if number not in self.plan.shared:
+            return replace(slot, number=number)
+        holder = Value(Type(slot.pointer.dtype, slot.shape), slot.pointer.hint)
+        self.slots[holder] = slot
+        copy = LaneSlot(self.memory(slot.shape, holder.dtype, holder.hint), slot.shape, number, slot.layout, False)
+        self.fill(copy, holder)
+        return copy
+
+    def of_simdgroup(self, columns: Sequence[int], hint: str) -> Value | None:
+        """The sum of columns[k] over the set bits k of the simdgroup's number, computed once."""
+        if not any(columns):
+            return None
+        key = tuple(columns)
+        if key not in self._corners:
+            self.e.blocks.append([])
+            number = self.e.emit("sg_id")  # unlike the thread's number, uniform for the compiler
+            made = self.e.bits(number, columns)
+            assert made is not None
+            made.hint = made.hint or hint
+            self._corners[key] = made
+            self.allocations += self.e.blocks.pop()
+        return self._corners[key]
+
+    # --- where blocks live --------------------------------------------------------------------
+
+    def memory(self, shape: Shape, dtype: DType, hint: str = "", layout: Layout | None = None) -> Value:
+        """Threadgroup memory for the whole program; what needs another thread's value reads it here."""
+        self.e.blocks.append([])
+        attrs = {"size": math.prod(shape), "dtype": dtype, "name": hint or "shared", **_told(layout)}
+        pointer = self.e.inst("alloc_tg", (), attrs, hints=[hint or "shared"]).out
+        self.allocations += self.e.blocks.pop()
+        return pointer
+
+    def array(
+        self, count: int, dtype: DType, hint: str = "", layout: Layout | None = None, *, is_matrices: bool = False
+    ) -> Value:
+        """An array of the thread's own, or of the thread's elements of simdgroup matrices."""
+        self.e.blocks.append([])
+        attrs = {"size": count, "dtype": dtype, **_told(layout)}
+        pointer = self.e.inst("fragments" if is_matrices else "scratch", (), attrs, hints=[hint or "r"]).out
+        self.allocations += self.e.blocks.pop()
+        return pointer
+
+    def new_slot(self, shape: Shape, dtype: DType, hint: str = "") -> Slot:
+        return self.slot_in(self.default_layout(shape), dtype, hint)
+
+    def slot_in(self, layout: Layout, dtype: DType, hint: str = "", *, row: int = 0) -> LaneSlot:
+        """A slot of a layout: in registers unless the plan says that threads read each other's."""
+        number = self.slot_count
+        self.slot_count += 1
+        layout = self.slot_layouts[number] = self.plan.layouts.get(number, layout)
+        if self.plan.is_serial:  # one thread: an array of all elements, in order
+            return LaneSlot(self.array(math.prod(layout.shape), dtype, hint), layout.shape, number, layout, False)
+        if number in self.plan.shared:
+            row = self.plan.rows.get(number, row)
+            shape = (*layout.shape[:-1], row or layout.shape[-1])
+            return LaneSlot(self.memory(shape, dtype, hint, layout), layout.shape, number, layout, False, row)
+        pointer = self.array(layout.num_registers, dtype, hint, layout, is_matrices=number in self.plan.matrices)
+        return LaneSlot(pointer, layout.shape, number, layout, True)
+
+    def share(self, slot: LaneSlot) -> LaneSlot:
+        """Ask that a slot be in threadgroup memory (from the next round on)."""
+        self.shared.add(slot.number)
+        return slot
+
+    def slot_for(self, value: Value, layout: Layout | None = None) -> LaneSlot:
+        """The slot that a value that is about to be made goes to."""
+        wanted = self.wanted.get(value)
+        if wanted is None:
+            wanted = self.slot_in(layout or self.default_layout(value.shape), value.dtype, value.hint)
+        assert isinstance(wanted, LaneSlot)
+        if layout is not None and self.wanted.get(value) is not None:
+            self.carried[wanted.number] = layout
+        self.slots[value] = wanted
+        return wanted
+
+    def fill(self, slot: Slot, value: Value) -> None:
+        from eas.schedule.lane_nests import copy_nest
+
+        assert isinstance(slot, LaneSlot)
+        constant = self._constant(value)
+        if slot.in_registers and slot.number in self.plan.matrices and constant is not None:
+            number = self.e.const(constant, Type(value.dtype))
+            self.e.inst("frag_fill", [slot.pointer, number], {"count": slot.layout.num_registers // 2})
+            return
+        copy_nest(self, slot, value)
+
+    def _constant(self, value: Value) -> Any:
+        """The number that a block holds everywhere, None if it is not known."""
+        inst = self.formulas.get(value)
+        while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", "permute"):
+            inst = self.formulas.get(inst.operands[0])
+        return inst["value"] if inst is not None and inst.op.name == "const" else None
+
+    def shared_slot(self, value: Value, *, row: int = 0) -> LaneSlot:
+        """The value in threadgroup memory, for instructions that look across threads."""
+        found = self.lane_slot(value)
+        if found is not None:
+            if row and len(value.shape) > 1:
+                self.rows[found.number] = row
+            return self.share(found)
+        slot = self.slot_in(self.layout_of(value), value.dtype, value.hint, row=row)
+        self.share(slot)
+        self.fill(slot, value)
+        return slot
+
+    def layout_of(self, value: Value) -> Layout:
+        found = self.slots.get(value)
+        return found.layout if isinstance(found, LaneSlot) else self.default_layout(value.shape)
+
+    def default_layout(self, shape: Shape, order: tuple[int, ...] | None = None, vector: int = 4) -> Layout:
+        if self.threads == 1:
+            return blocked(shape, 1, 1, order)
+        return blocked(shape, self.threads, vector, order)
+
+    def elements(self, known_true: frozenset[Known] = frozenset()) -> LaneElements:
+        return LaneElements(self, known_true)
+
+    # --- threads ----------------------------------------------------------------------------
+
+    def thread_parts(self, layout: Layout) -> list[Value | None]:
+        """What the thread number contributes to each coordinate."""
+        return [
+            self.e.bits(self.tid, [layout.coordinate(c)[axis] for c in layout.thread])
+            for axis in range(len(layout.shape))
+        ]
+
+    def coordinates(
+        self, layout: Layout, parts: Sequence[Value | None], register: Value | None, vector: int = 1
+    ) -> list[Value]:
+        """The coordinates of one register's element, or of the first one of a vector of them."""
+        found = []
+        single_bits = [0 if 1 << k < vector else c for k, c in enumerate(layout.register)]
+        for axis, part in enumerate(parts):
+            own = None
+            if register is not None:
+                own = self.e.bits(register, [layout.coordinate(c)[axis] for c in single_bits])
+            found.append(self.e.sum(part, own))
+            if found[-1] is not self.tid and not found[-1].hint:
+                found[-1].hint = _axis_name(axis, len(parts))
+        return found
+
+    def inside(self, layout: Layout, coordinates: Sequence[Value]) -> Value | None:
+        """Whether the element exists; None where all do, because extents are powers of two."""
+        found = None
+        for coordinate, extent, padded in zip(coordinates, layout.shape, layout.padded, strict=True):
+            if extent == padded:
+                continue
+            here = self.e.emit("lt", coordinate, self.e.const(extent))
+            found = here if found is None else self.e.emit("and", found, here)
+        return found
+
+    def owner(self, layout: Layout) -> Value | None:
+        """Whether this thread is the one that acts for its elements; None if each has one thread only."""
+        spare = layout.replicated_threads
+        if not spare:
+            return None
+        return self.threads_with(spare)
+
+    def threads_with(self, zeros: int) -> Value:
+        """Whether the given bits of the thread number are all 0."""
+        low = zeros & -zeros
+        if zeros == self.threads - low:  # the upper bits
+            return self.e.emit("lt", self.tid, self.e.const(low))
+        return self.e.emit("eq", self.e.emit("and", self.tid, self.e.const(zeros)), self.e.const(0))
+
+    def over_registers(self, count: int, carried: Sequence[Value], body: Callable[..., Sequence[Value]], vector: int = 1, hints: Sequence[str] = ()) -> list[Value]:
+        """body(register, *carried) for each register number; a loop that the compiler unrolls."""
+        before = self.register, self.num_registers, self.vector
+        self.num_registers, self.vector = count, vector
+        if count == vector == 1:
+            self.register = None
+            values = list(body(None, *carried))
+            self.register, self.num_registers, self.vector = before
+            return values
+
+        def inside(r: Value, *rest: Value) -> Sequence[Value]:
+            self.register = r
+            numbers = np.arange(count)
+            self.e.tables[r] = (numbers // vector * vector)[:, None]
+            return body(r, *rest)
+
+        region = self.e.region([I32, *(v.type for v in carried)], inside, ["r", *hints])
+        attrs = {"lanes": vector, "unroll": not self.plan.is_serial}
+        inst = self.e.inst("loop", [self.e.const(0), self.e.const(count), *carried], attrs, [region])
+        self.register, self.num_registers, self.vector = before
+        return list(inst.outs)
+
+
+def _told(layout: Layout | None) -> dict[str, str]:
+    """Whoever reads the IR sees where the elements of a block are."""
+    return {} if layout is None else {"layout": layout.describe()}
+
+
+def layouts_of(module: IRModule) -> str:
+    """Where the threads hold the blocks of a kernel in lane IR; one paragraph per block."""
+    paragraphs = []
+    for inst in walk(module.body):
+        layout = dict(inst.attrs).get("layout")
+        if layout is not None:
+            kind = {"alloc_tg": "threadgroup memory", "fragments": "simdgroup matrices"}.get(inst.op.name, "registers")
+            paragraphs.append(f"{inst.out.hint or 'block'}: {inst['dtype'].name} in {kind}, {layout}\n")
+    return "".join(paragraphs)
+
+
+def _axis_name(axis: int, rank: int) -> str:
+    return "at" if rank == 1 else ("row", "column")[axis] if rank == 2 else f"at{axis}"
+
+
+def _preferences(body: Region, threads: int) -> dict[Value, Layout]:
+    """Blocks that are only made to be scanned are best made in the scan's layout."""
+    return {
+        operand: contiguous(operand.shape, threads, inst["axis"] % len(operand.shape))
+        for inst in walk(body)
+        if inst.op.name == "scan"
+        for operand in inst.operands
+    }
+
+
+class LaneElements(Elements):
+    """Elements of blocks in one register of one thread."""
+
+    def __init__(self, program: Lanes, known_true: frozenset[Known] = frozenset()) -> None:
+        super().__init__(program.e, program.formulas, program.slots, program.scalars, known_true)
+        self.p = program
+        self.lanes = program.e
+
+    def nested(self) -> LaneElements:
+        inner = LaneElements(self.p, self.known_true)
+        inner.formulas, inner.scalars = {**self.formulas}, {**self.scalars}
+        inner.local, inner.memo, inner._lane = dict(self.local), dict(self.memo), self._lane
+        return inner
+
+    def lane(self) -> Value:
+        made = super().lane()
+        self.lanes.tables.setdefault(made, (np.arange(self.p.num_registers) % self.p.vector)[:, None])
+        return made
+
+    def at(self, value: Value, index: tuple[Index, ...]) -> Value:
+        """A comparison that all lanes of a vector decide alike is made once."""
+        if self.p.vector > 1 and any(ix.lanes for ix in index) and self._is_one_decision(value, index):
+            index = tuple(ix.first() for ix in index)
+        found = super().at(value, index)
+        if value.hint and value.shape and not found.hint:
+            found.hint = value.hint  # the text speaks of the user's variables
+        return found
+
+    def _is_one_decision(self, value: Value, index: tuple[Index, ...]) -> bool:
+        """a < b where a counts up from a multiple of the width, and b is one."""
+        inst = self.formulas.get(value)
+        if inst is None or value in self.slots or inst.op.name not in ("lt", "ge"):
+            return False
+        axis = next(k for k, ix in enumerate(index) if ix.lanes)
+        a, b = inst.operands
+        if not (a.dtype.is_int and self.step(a, index) == 1 and self.step(b, index) == 0):
+            return False
+        run = self.p.ranges[a].axes[axis]
+        return run.run % WIDTH == 0 and run.multiple % WIDTH == 0 and self.p.ranges[b].multiple % WIDTH == 0
+
+    def read(self, slot: Slot, index: tuple[Index, ...]) -> Value:
+        assert isinstance(slot, LaneSlot)
+        if not slot.in_registers:
+            if self.p.vector > 1:
+                _, is_unit, varies = self.address(slot, index)
+                if varies and not is_unit:
+                    raise NotVectors
+            return super().read(slot, index)
+        registers = self.registers_of(slot, index)
+        if registers is None:
+            self.p.share(slot)  # this round's code is thrown away
+            registers = np.zeros(self.p.num_registers, np.int64) + np.arange(self.p.num_registers) % self.p.vector
+        return self._read_register(slot, registers)
+
+    def _read_register(self, slot: LaneSlot, registers: Table) -> Value:
+        if self.p.vector == 1:
+            return self.e.emit("load", self.p_address(slot, registers))
+        if self.is_run(registers):
+            return self.e.emit("vload", self.p_address(slot, registers))
+        steps = registers.reshape(-1, self.p.vector)
+        if np.any(steps != steps[:, :1]):
+            raise NotVectors
+        return self.e.emit("load", self.p_address(slot, registers))
+
+    def is_run(self, registers: Table) -> bool:
+        """Whether the registers of each vector follow each other."""
+        steps = registers.reshape(-1, self.p.vector)
+        return np.array_equal(steps, steps[:, :1] + np.arange(self.p.vector))
+
+    def p_address(self, slot: LaneSlot, registers: Table) -> Value:
+        """Where the registers of this iteration are in the thread's array."""
+        numbers = registers.reshape(-1, self.p.vector)[:, 0]
+        if np.all(numbers == numbers[0]):
+            where = self.e.const(int(numbers[0]))
+        else:
+            base = np.repeat(numbers, self.p.vector) if self.p.vector > 1 else numbers
+            columns = linear_columns(base - base[0])
+            if columns is None:
+                self.p.share(slot)
+                return self.e.emit("addptr", slot.pointer, self.e.const(0))
+            assert self.p.register is not None
+            where = self.lanes.sum(self.lanes.bits(self.p.register, columns), None)
+            where = self.e.add(where, self.e.const(int(base[0])))
+        return self.e.emit("addptr", slot.pointer, where)
+
+    def registers_of(self, slot: LaneSlot, index: tuple[Index, ...]) -> Table | None:
+        """In which register of the reading thread each element is, None if some are in other threads."""
+        table = self.element_table(slot.layout, index)
+        if table is None:
+            return None
+        own = slot.layout.elements()
+        wanted = np.broadcast_to(table, (self.p.num_registers, self.p.threads))
+        same = (own[None, :, :] == wanted[:, None, :]).all(axis=2)  # [reader's register, slot's register]
+        if not same.any(axis=1).all():
+            return None
+        return np.asarray(same.argmax(axis=1))
+
+    def element_table(self, layout: Layout, index: tuple[Index, ...]) -> Table | None:
+        """The padded element number that each register of each thread asks for."""
+        total: Table = np.zeros((1, 1), np.int64)
+        for ix, shift in zip(index, layout.axis_shifts, strict=True):
+            if ix.base is None and not ix.lanes:
+                continue
+            table = self.lanes.tables.get(self.position(ix))
+            if table is None:
+                return None
+            total = total + (table << shift)
+        return total

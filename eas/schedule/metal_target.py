@@ -1,0 +1,31 @@
+"""What a schedule and the code generator need to know of an Apple GPU; explicit values, never the machine we run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+FragmentMap = Literal["standard"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetalTarget:
+    """A family of Apple GPUs and the language level that its text may use."""
+
+    name: str
+    language: str = "3.1"
+    max_threads: int = 1024
+    threadgroup_nbytes: int = 32768
+    max_buffers: int = 31
+    simd_width: int = 32
+    has_ulong_min_max: bool = False  # atomic_ulong: min and max on device memory
+    has_ulong_atomics: bool = False  # atomic_ulong: load, store, exchange, compare, add, ... as well
+    fragment_map: FragmentMap | None = "standard"
+    """Which lane holds which element of an 8x8 simdgroup matrix; None: unknown, go through memory."""
+
+
+APPLE7 = MetalTarget("apple7")
+APPLE8 = replace(APPLE7, name="apple8", has_ulong_min_max=True)
+APPLE9 = replace(APPLE8, name="apple9", has_ulong_atomics=True)
+TARGETS = {t.name: t for t in (APPLE7, APPLE8, APPLE9)}
+DEFAULT = APPLE7
