@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eas.codegen.contract import contract
+from eas.codegen.count_lanes import count
 from eas.codegen.llvm_casts import decode, encode, rounded
 from eas.codegen.llvm_ops import nan_max, zero_of
 from eas.codegen.llvm_text import (
@@ -500,6 +501,6 @@ MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked(_load, 0), "store": _checked(_store, 1),
     "can_stream": _can_stream,
-    "device_assert": _device_assert, "contract": contract, "sort_row": sort_row, "vscan": vscan, "relayout": relayout, "write_log": _log,
+    "device_assert": _device_assert, "contract": contract, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "write_log": _log,
     **{f"atomic_{kind}": _checked(_atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

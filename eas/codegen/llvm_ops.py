@@ -95,7 +95,9 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         zero, one = t.like(0, a), t.like(1, a)
         by_zero = t.compare("icmp eq", b, zero)
         safe = t.select(by_zero, one, b)
-        if dtype.is_signed:
+        if _is_plain_divisor(t, b):
+            quotient = t.op("sdiv" if dtype.is_signed else "udiv", a, b)  # LLVM multiplies instead
+        elif dtype.is_signed:
             # INT_MIN / -1 wraps: the quotient is the negation, which LLVM's sdiv leaves undefined.
             minus = t.compare("icmp eq", b, t.like(-1, a))
             safe = t.select(minus, one, safe)
@@ -112,6 +114,15 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         return t.select(by_zero, zero, quotient if wants_quotient else rest)
 
     return spell
+
+
+def _is_plain_divisor(t: Text, b: Reg) -> bool:
+    """One number in all lanes that needs no care: neither 0 nor -1."""
+    if b.text.startswith("%"):
+        return False
+    number = b.text.strip("<>").split(", ")[0].split(" ")[-1]
+    is_uniform = t.splat(Reg(number, b.element), b.lanes).text == b.text
+    return is_uniform and number.lstrip("-").isdigit() and int(number) not in (0, -1)
 
 
 def _quotient(t: Text, a: Reg, b: Reg, word: str) -> Reg:

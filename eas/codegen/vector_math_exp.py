@@ -174,9 +174,6 @@ SINH = {
     ),
 }
 LN2 = {"float": (0.6931472, -1.9046542e-09), "double": (0.6931471805599453, 2.3190468138462996e-17)}
-# (exp(r) - 1) / r for |r| <= ln(2) / 2.
-EXPM1_SMALL = (1.0, 0.49999997, 0.16666545, 0.041667502, 0.008366411, 0.0013864569)
-TANH_ONE = 9.02  # where f32 has reached 1
 EXPM1_LOW = {"float": -18.0, "double": -38.0}
 EXPM1_TINY = {"float": 2.0**-25, "double": 2.0**-54}  # x below which exp(x) - 1 rounds to x
 HYPERBOLIC_HIGH = {"float": 89.6, "double": 710.6}  # sinh and cosh have overflowed
@@ -282,19 +279,39 @@ def cosh(b: Ssa, x: Value) -> Value:
     return b.fma(weight, 2.0, b.fma(weight, even, (up - down) * odd))
 
 
-def expm1_of_small(b: Ssa, x: Value) -> Value:
-    """exp(x) - 1 in f32 for |x| below about 20: n * ln 2 needs one constant only."""
-    n, scale = _nearest(b, x, math.log2(math.e), 0)
-    r = b.fma(n, -LN2["float"][0], x)
-    return b.fma(scale, r * b.horner(r, EXPM1_SMALL), scale - 1.0)
+@dataclass(frozen=True)
+class Saturating:
+    """An odd function that reaches 1 at `end`: x * (1 / end + p(x*x) / q(x*x)), where p vanishes at the end.
+
+    Where the function is near 1, the quotient is small and so are its errors; it never exceeds 1.
+    The numbers are from `tools/fit_saturating.py`.
+    """
+
+    end: float
+    slope: float  # 1 / end
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+
+
+TANH = Saturating(
+    8.96,
+    0.11160714,
+    (0.88839287, 0.08172293, 0.0006112376, -1.607443e-05, -7.3939404e-08),
+    (1.0, 0.46719888, 0.0259019, 0.00032960862, 7.8337837e-07),
+)
+
+
+def saturating(b: Ssa, x: Value, f: Saturating) -> Value:
+    """f(x) in f32."""
+    x = b.at_least(b.at_most(x, f.end), -f.end)
+    t = x * x
+    return b.fma(x, b.horner(t, f.p) / b.horner(t, f.q), x * f.slope)
 
 
 def tanh(b: Ssa, x: Value) -> Value:
-    """m / (m + 2) with m = exp(2|x|) - 1: one division, and no error of m matters where m is large."""
-    a = b.abs(x)
+    """In f64 m / (m + 2) with m = exp(2|x|) - 1: no error of m matters where m is large."""
     if b.is_f32:
-        a = b.at_most(a, TANH_ONE)
-        m = expm1_of_small(b, a + a)
-        return b.with_sign(m / (m + 2.0), b.sign(x))
+        return saturating(b, x, TANH)
+    a = b.abs(x)
     half = _expm1_halves(b, b.at_most(a + a, 40.0))
     return b.with_sign(half / (half + 1.0), b.sign(x))

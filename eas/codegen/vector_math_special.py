@@ -5,20 +5,14 @@ from __future__ import annotations
 import math
 
 from eas.codegen.ssa_text import Ssa, Value
-from eas.codegen.vector_math_exp import exp_of_negative, expm1_of_small
+from eas.codegen.vector_math_exp import Saturating, exp_of_negative, saturating
 
-# log(erfc(a)) / a for 0 <= a <= 3.93, where f32 has reached erf = 1.
-LOG_ERFC = (
-    -1.1283792,
-    -0.63661575,
-    -0.10282019,
-    0.019339178,
-    -0.00023081987,
-    -0.0012334959,
-    0.00037455975,
-    -3.983624e-05,
+ERF = Saturating(
+    3.925,
+    0.25477707,
+    (0.8736021, 0.062214207, 0.023663754, -5.6409546e-05, -1.077192e-05, -7.646463e-06),
+    (1.0, 0.5017618, 0.11395864, 0.014936649, 0.0011580881, 3.8058228e-05),
 )
-ERF_ONE = 3.93
 # exp(a*a) erfc(a) / t in t = 1 / (1 + a / 2), for a <= 10.1.
 ERFCX = (
     0.2820862,
@@ -35,10 +29,7 @@ ERFC_ZERO = 10.1
 
 
 def erf_f32(b: Ssa, x: Value) -> Value:
-    """-expm1(log(erfc(|x|))): as good near 0 as near 1, and no division."""
-    a = b.at_most(b.abs(x), ERF_ONE)
-    m = expm1_of_small(b, a * b.horner(a, LOG_ERFC))
-    return b.intrinsic("copysign", m, x)
+    return saturating(b, x, ERF)
 
 
 def erfc_f32(b: Ssa, x: Value) -> Value:

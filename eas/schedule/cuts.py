@@ -26,7 +26,6 @@ _CUTS: dict[str, Callable[[Program, Inst], None]] = {
     "mma_store": matrices.mma_store,
     "mma_zero": matrices.mma_zero,
     "device_print": rows.device_print,
-    "histogram": rows.histogram,
     "scan": rows.scan,
     "sort": rows.sort,
     "topk": rows.topk,

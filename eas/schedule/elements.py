@@ -121,6 +121,14 @@ class Elements:
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
         self._lane: Value | None = None
 
+    def nested(self) -> Elements:
+        """For a region: knows all that is known here, and what it learns stays there."""
+        inner = Elements(
+            self.e, {**self.formulas}, self.slots, {**self.scalars}, self.known_true
+        )
+        inner.local, inner.memo = dict(self.local), dict(self.memo)
+        return inner
+
     # --- positions --------------------------------------------------------------------------
 
     def position(self, index: Index) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from eas.analysis import reads
 from eas.dtypes import DType
@@ -13,6 +12,7 @@ from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.elements import I32, ZERO, Elements, Emitter, Index, Known, Slot
 from eas.schedule.masks import Bounds
 from eas.schedule.nests import CONTROL
+from eas.schedule.tails import Tail, fill_tail, readers_know_tails
 from eas.schedule.target import CpuTarget
 from eas.types import Shape
 
@@ -22,6 +22,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering = Program(target)
     read = set(reads(module))
     lowering.unread = {a.value for a in module.args if a.is_buffer and a.name not in read}
+    lowering.may_end_early = readers_know_tails(module)
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 
@@ -39,6 +40,8 @@ class Program:
         self.allocations: list[Inst] = []
         self.loads: dict[Value, Inst] = {}  # results of nests that are what a load read
         self.unread: set[Value] = set()  # buffers that the kernel never loads from
+        self.may_end_early: set[Value] = set()  # blocks whose slots need not be filled to the end
+        self.tails: dict[Value, Tail] = {}  # those that are not
 
     def program(self, body: Region) -> Region:
         self.region(body)
@@ -139,6 +142,12 @@ class Program:
 
         copy_loops(self, slot, value)
 
+    def complete(self, value: Value) -> None:
+        """Fill the rest of a slot that ended early."""
+        tail = self.tails.pop(value)
+        lanes = self.target.vector_nbytes // max(4, value.dtype.nbytes)
+        fill_tail(self.e, self.elements, self.slots[value], (), lanes, tail.stop, tail.value)
+
     def base_of(self, pointer: Value) -> Value:
         """The buffer argument behind a block of pointers, or whatever else it starts from."""
         while pointer in self.formulas and pointer.type.is_pointer:
@@ -174,8 +183,8 @@ class Program:
         for i, (out, init) in enumerate(zip(inst.outs, inits, strict=True)):
             if out.shape and out.type.is_pointer:
                 raise Unsupported(
-                    f"a block of pointers that a {inst.op.name} changes by more than a step",
-                    hint="carry offsets instead, and add them to the buffer inside",
+                    f"a block of pointers that may point into several buffers after this {inst.op.name}",
+                    hint="carry offsets instead, and load from each buffer inside",
                     loc=inst.loc,
                 )
             if out.shape:
@@ -213,27 +222,43 @@ class Program:
         if is_test:
             self.e.inst("yield", [self.scalar_of(region.yields[0])])
         else:
-            for i, slot in slots.items():
-                self._move(region.yields[i], slot)
+            self._move_all([(region.yields[i], slot) for i, slot in slots.items()])
             self.e.inst("yield", [self.scalar_of(region.yields[i]) for i in kept])
         self.formulas, self.wanted = saved, before
         return Region(tuple(params), tuple(self.e.blocks.pop()))
 
-    def _move(self, value: Value, slot: Slot) -> None:
-        if value in self.slots and self.slots[value] is slot:
-            return
-        self.fill(slot, value)
+    def _move_all(self, moves: Sequence[tuple[Value, Slot]]) -> None:
+        """Give carried blocks their new values, all at once: what another move overwrites is copied first."""
+        moves = [(value, slot) for value, slot in moves if self.slots.get(value) is not slot]
+        targets = {slot.pointer for _, slot in moves}
+        ready = []
+        for value, slot in moves:
+            if self._read_through(value) & targets:
+                copy = Value(value.type, value.hint)
+                self.slots[copy] = self.new_slot(value.shape, value.dtype, value.hint)
+                self.fill(self.slots[copy], value)
+                value = copy
+            ready.append((value, slot))
+        for value, slot in ready:
+            self.fill(slot, value)
+
+    def _read_through(self, value: Value) -> set[Value]:
+        """The memory that the elements of a block are read from."""
+        if value in self.slots:
+            return {self.slots[value].pointer}
+        inst = self.formulas.get(value)
+        return set().union(*map(self._read_through, inst.operands)) if inst is not None else set()
 
     def _wish(self, region: Region, slots: Mapping[int, Slot], own: int) -> None:
         """Let a loop's new value be written over the old one where nobody still needs the old one."""
         for i, slot in slots.items():
             result = region.yields[i]
             old = region.params[own + i] if region.params else None
-            if list(region.yields).count(result) == 1 and _may_overwrite(region, result, old):
+            if list(region.yields).count(result) == 1 and may_overwrite(region, result, old):
                 self.wanted[result] = slot
 
 
-def _may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
+def may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
     """Whether the instruction that makes `result` is the last that needs `old`, element by element."""
     body = region.body
     maker = next((i for i, inst in enumerate(body) if result in inst.outs), None)
@@ -269,27 +294,6 @@ def _may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
     reads_view = any(v in views and v is not old for part in inner for v in part.operands)
     is_reduction = any(result in part.outs for part in inner if part.op.name == "reduce")
     return not reads_view and not is_reduction
-
-
-IDENTITIES: dict[str, Callable[[DType], Any]] = {
-    "add": lambda d: -0.0 if d.is_float else 0,
-    "mul": lambda d: 1.0 if d.is_float else 1,
-    "max": lambda d: float("-inf") if d.is_float else d.min,
-    "min": lambda d: float("inf") if d.is_float else d.max,
-    "and": lambda d: True if d.is_bool else (-1 if d.is_signed else d.max),
-    "or": lambda d: False if d.is_bool else 0,
-    "xor": lambda d: False if d.is_bool else 0,
-}
-
-
-def identity(combine: Region) -> Any:
-    """The neutral element of a combine region that is one known instruction, else None."""
-    if len(combine.params) != 2 or len(combine.body) != 2:
-        return None
-    inst = combine.body[0]
-    if set(inst.operands) != set(combine.params) or inst.op.name not in IDENTITIES:
-        return None
-    return IDENTITIES[inst.op.name](inst.out.dtype)
 
 
 def all_axes(shape: Shape, index: Sequence[Value | None]) -> tuple[Index, ...]:

@@ -7,14 +7,20 @@ evaluates masks per lane, and single elements at the end when the extent is no m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from eas.ir import Inst, Region, Trait, Value, walk
+from eas.ir import Inst, Region, Value, walk
 from eas.passes.rewriting import clone_region
-from eas.schedule.elements import I32, Elements, Emitter, Index, Slot
-from eas.schedule.loops import Program, identity
-from eas.schedule.masks import conjuncts
+from eas.schedule import prefixes
+from eas.schedule.combines import identity, inline
+from eas.schedule.counters import Counters
+from eas.schedule.elements import Elements, Index, Known, Slot
+from eas.schedule.loops import Program
+from eas.schedule.masks import Bounds
+from eas.schedule.members import mask_at, mask_of, member
+from eas.schedule.nests import FOLDS
 from eas.schedule.relayout import contiguous, moved_into
+from eas.schedule.tails import Tail, TailValues, fill_tail, repeated, stop_of, tail_of
 from eas.types import Shape, Type
 
 _HEAVY = frozenset(
@@ -30,8 +36,6 @@ _HEAVY = frozenset(
         "sin",
         "cos",
         "tan",
-        "tanh",
-        "erf",
         "erfc",
         "pow",
         "sigmoid",
@@ -39,6 +43,9 @@ _HEAVY = frozenset(
         "atan2",
     }
 )
+
+
+_LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
 
 
 def lower_nest(program: Program, nest: Inst) -> None:
@@ -70,6 +77,16 @@ class _Reduction:
     neutral: object
 
 
+@dataclass(eq=False)
+class _TailPlan:
+    """Behind `stop` the conditions of `key` are false, and the blocks in `read` have one value."""
+
+    key: frozenset[Known]
+    index: tuple[Index, ...]
+    read: dict[Value, Tail]
+    stop: Value = field(init=False)
+
+
 class _NestLoops:
     def __init__(
         self,
@@ -83,7 +100,7 @@ class _NestLoops:
         self.e = program.e
         self.shape = shape
         self.members = members
-        reduced = {out for inst in members if inst.op.name == "reduce" for out in inst.outs}
+        reduced = {out for inst in members if inst.op.name in FOLDS for out in inst.outs}
         self.outs = [(inner, outer) for inner, outer in yields if inner not in reduced]
         self.outer_of = dict(yields)
         self.into = into or {}
@@ -91,6 +108,8 @@ class _NestLoops:
         self.extent = shape[-1]
         self.lanes = self._choose_lanes()
         self.reductions: list[_Reduction] = []
+        self.scans = [inst for inst in members if inst.op.name == "scan"]
+        self.counters: dict[Inst, Counters] = {}
         self.stores: list[tuple[Value, Slot]] = []
 
     def emit(self) -> None:
@@ -103,7 +122,15 @@ class _NestLoops:
         for reduction in self.reductions:
             if not reduction.is_last and reduction.neutral is not None:
                 self._clear(reduction)
+        for inst in self.members:
+            if inst.op.name == "histogram":
+                self.counters[inst] = Counters(self.p, inst)
+                self.counters[inst].clear()
         self._outer(0, ())
+        for inst, counters in self.counters.items():
+            outer = self.outer_of.get(inst.out)
+            if outer is not None:
+                counters.finish(self.p.slot_for(outer))
 
     # --- decisions --------------------------------------------------------------------------
 
@@ -192,28 +219,87 @@ class _NestLoops:
         bounds = self.p.bounds()
         start = self._index(bases, self.e.const(0), 2)
         elements = self.p.elements()
-        has_masks = False
-        for inst in self._insts():
-            mask = _mask_of(inst)
-            if mask is not None:
-                has_masks = True
-                bounds.add(elements, mask, start)
+        masks = [m for inst in self._insts() if (m := mask_of(inst)) is not None]
+        for mask in masks:
+            bounds.add(elements, mask, start)
         known = frozenset(bounds.known)
+        tail = self._plan_tail(bounds, start)
         whole = self.extent // self.lanes * self.lanes
-        zero, end = self.e.const(0), self.e.const(self.extent)
-        if not has_masks:
-            accumulators = self._full(bases, self.e.const(whole), known, accumulators)
+        zero, end = self.e.const(0), tail.stop if tail else self.e.const(self.extent)
+        last = tail.stop if tail else self.e.const(whole)
+        if not masks:
+            accumulators = self._full(bases, last, known, accumulators)
         else:
             full = bounds.end(whole, self.lanes) if known else zero
             if known:
                 accumulators = self._full(bases, full, known, accumulators)
             if self._masks_are_slow():
-                self._finish(bases, full, end, accumulators)
+                self._finish(bases, full, end, accumulators, tail)
                 return
-            accumulators = self._part(
-                bases, full, self.e.const(whole), self.lanes, frozenset(), accumulators
-            )
-        self._finish(bases, self.e.const(whole), end if whole < self.extent else None, accumulators)
+            accumulators = self._part(bases, full, last, self.lanes, frozenset(), accumulators)
+        self._finish(bases, last, end if whole < self.extent else None, accumulators, tail)
+
+    # --- behind the bound of the masks --------------------------------------------------------
+
+    def _plan_tail(self, bounds: Bounds, index: tuple[Index, ...]) -> _TailPlan | None:
+        """Where the loops may end before the extent; slots that are not filled so far are, if not."""
+        step = self.p.target.vector_nbytes  # a multiple of the lanes of every loop
+        read = {v: t for i in self.members for v in i.operands if (t := self.p.tails.get(v))}
+        keys = {t.key for t in read.values()} | ({frozenset(bounds.known)} if bounds.known else set())
+        if len(keys) == 1 and self.extent % step == 0 and self.extent > step and self._may_end_early():
+            (key,) = keys
+            plan = _TailPlan(key, index, read)
+            self.e.blocks.append([])
+            works = self._tail_values(plan) is not None
+            self.e.blocks.pop()
+            if works:
+                known_stops = [t.stop for t in read.values()]
+                plan.stop = known_stops[0] if known_stops else stop_of(self.e, bounds, self.extent, step)
+                return plan
+        for value in read:
+            self.p.complete(value)
+        return None
+
+    def _may_end_early(self) -> bool:
+        if self.scans or self.counters:
+            return False
+        return all(r.is_last and r.neutral is not None for r in self.reductions)
+
+    def _tail_values(self, plan: _TailPlan) -> tuple[list[Value], list[Value]] | None:
+        values = TailValues(self.p.elements(), self.members, plan.index, plan.key, plan.read)
+        return tail_of(values, self.members, [inner for inner, _ in self.stores])
+
+    def _end_with_tail(
+        self, bases: tuple[Value, ...], plan: _TailPlan, accumulators: list[Value]
+    ) -> list[Value]:
+        """Add what the lanes behind the bound contribute, if there are any."""
+        e, inners = self.e, [inner for inner, _ in self.stores]
+        if not accumulators and not inners:
+            return []
+
+        def behind() -> Sequence[Value]:
+            found = self._tail_values(plan)
+            assert found is not None, "planned"
+            count = e.emit("sub", e.const(self.extent), plan.stop)
+            merged: list[Value] = []
+            for r, old, value in zip(self.reductions, accumulators, found[0], strict=True):
+                merged += inline(e, r.inst.regions[0], [old, repeated(e, r.inst, value, count)])
+            return [*merged, *found[1]]
+
+        def nothing() -> Sequence[Value]:
+            return [*accumulators, *(e.const(_nothing(v), Type(v.dtype)) for v in inners)]
+
+        is_shorter = e.emit("lt", plan.stop, e.const(self.extent))
+        regions = [e.region([], behind), e.region([], nothing)]
+        outs = list(e.inst("if", [is_shorter], {}, regions).outs)
+        outer = [Index(base) for base in bases]
+        for (inner, slot), value in zip(self.stores, outs[len(accumulators) :], strict=True):
+            crossing = self.outer_of[inner]
+            if crossing in self.p.may_end_early and inner not in self.into:
+                self.p.tails[crossing] = Tail(plan.key, plan.stop, value)
+            else:
+                fill_tail(e, self.p.elements, slot, outer, self.lanes, plan.stop, value)
+        return outs[: len(accumulators)]
 
     def _start(self) -> list[Value]:
         values = []
@@ -225,7 +311,7 @@ class _NestLoops:
                     )
                     for out in r.inst.outs
                 ]
-        return values
+        return values + [prefixes.start(self.e, inst) for inst in self.scans]
 
     def _full(
         self,
@@ -239,6 +325,8 @@ class _NestLoops:
         first = self._index(bases, zero, 2)
         elements = self.p.elements()
         streams = [inst for inst in self.members if self._is_stream(inst, elements, first)]
+        if not streams and self._only_folds():
+            return self._two_runs(bases, end, known, accumulators)
         if not streams:
             return self._part(bases, zero, end, self.lanes, known, accumulators)
         starts = [elements.at(s.operands[0], tuple(ix.first() for ix in first)) for s in streams]
@@ -256,6 +344,44 @@ class _NestLoops:
 
         regions = [side(frozenset(streams)), side(frozenset())]
         return list(self.e.inst("if", [allowed], {}, regions).outs)
+
+    def _only_folds(self) -> bool:
+        """Whether a lot of memory is only read, and only by one reduction along the last axis."""
+        loads = [inst for inst in self.members if inst.op.name == "load"]
+        nbytes = self.extent * min((i.operands[0].dtype.nbytes for i in loads), default=0)
+        return (
+            nbytes >= _LONG_RUN
+            and not self.stores
+            and len(self.reductions) == 1
+            and all(r.is_last and r.neutral is not None for r in self.reductions)
+            and all(i.op.is_pure or i.op.name == "load" for i in self.members)
+            and not self.scans
+            and not self.counters
+        )
+
+    def _two_runs(
+        self,
+        bases: tuple[Value, ...],
+        end: Value,
+        known: frozenset[tuple[Value, tuple[int, ...]]],
+        accumulators: list[Value],
+    ) -> list[Value]:
+        """Both halves at once: memory is read faster as two runs, as each restarts at every page."""
+        half = self.e.emit("and", self.e.emit("truncdiv", end, self.e.const(2)), self.e.const(-self.lanes))
+        n = len(accumulators)
+
+        def body(i: Value, *carried: Value) -> Sequence[Value]:
+            first = self._index(bases, i, self.lanes)
+            second = self._index(bases, self.e.emit("add", i, half), self.lanes)
+            updated = self._body(self.p.elements(known), first, list(carried[:n]))
+            return updated + self._body(self.p.elements(known), second, list(carried[n:]))
+
+        starts = [*accumulators, *self._start()]
+        region = self.e.region([half.type, *(a.type for a in starts)], body, ["i"])
+        operands = [self.e.const(0), half, *starts]
+        sums = self.e.inst("loop", operands, {"lanes": self.lanes}, [region]).outs
+        merged = inline(self.e, self.reductions[0].inst.regions[0], sums)
+        return self._part(bases, self.e.mul(half, 2), end, self.lanes, known, merged)
 
     def _is_stream(self, inst: Inst, elements: Elements, index: tuple[Index, ...]) -> bool:
         """A store of neighbouring words to a buffer that the kernel never reads."""
@@ -288,13 +414,20 @@ class _NestLoops:
         )
 
     def _finish(
-        self, bases: tuple[Value, ...], start: Value, end: Value | None, accumulators: list[Value]
+        self,
+        bases: tuple[Value, ...],
+        start: Value,
+        end: Value | None,
+        accumulators: list[Value],
+        tail: _TailPlan | None = None,
     ) -> None:
         """Fold the lanes, add the elements that fill no vector, and put the results where they belong."""
         if self.lanes > 1:
             accumulators = self._fold(accumulators)
         if end is not None:
             accumulators = self._part(bases, start, end, 1, frozenset(), accumulators)
+        if tail is not None:
+            accumulators = self._end_with_tail(bases, tail, accumulators)
         rest = iter(accumulators)
         for r in self.reductions:
             if not r.is_last:
@@ -317,7 +450,7 @@ class _NestLoops:
                 folded += self.e.inst(
                     "hreduce", lanes, {"lanes": self.lanes}, [clone_region(r.inst.regions[0])]
                 ).outs
-        return folded
+        return folded + [prefixes.total_of(self.e, lanes, self.lanes) for lanes in rest]
 
     # --- one iteration ----------------------------------------------------------------------
 
@@ -326,18 +459,24 @@ class _NestLoops:
     ) -> list[Value]:
         rest = iter(accumulators)
         updated: list[Value] = []
+        totals: list[Value] = []
+        befores = iter(accumulators[len(accumulators) - len(self.scans) :])
         reductions = iter(self.reductions)
         for inst in self.members:
             self.e.loc = inst.loc
             if inst.op.name == "reduce":
                 updated += self._reduce(elements, index, next(reductions), rest)
+            elif inst.op.name == "scan":
+                totals.append(prefixes.step(elements, inst, index, next(befores)))
+            elif inst.op.name == "histogram":
+                self.counters[inst].step(elements, index, mask_at(elements, mask_of(inst), index))
             else:
                 member(elements, inst, index)
         for value, slot in self.stores:
             element = elements.at(value, index)
             address, is_unit, varies = elements.address(slot, index)
             self.e.inst("vstore" if is_unit and varies else "store", [address, element])
-        return updated
+        return updated + totals
 
     def _reduce(
         self, elements: Elements, index: tuple[Index, ...], reduction: _Reduction, rest: object
@@ -371,152 +510,8 @@ class _NestLoops:
         return [self.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
 
 
-def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    """One instruction of a nest at one position."""
-    special = _MEMBERS.get(inst.op.name)
-    if special is not None:
-        special(elements, inst, index)
-    elif inst.op.has(Trait.ATOMIC):
-        _atomic(elements, inst, index)
-    else:
-        elements.local.update(zip(inst.outs, elements.apply(inst, index), strict=True))
-
-
-def _mask_of(inst: Inst) -> Value | None:
-    if inst.op.name == "load":
-        return inst.operands[1] if len(inst.operands) > 1 else None
-    if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and inst.op.name != "atomic_cas"):
-        return inst.operands[2] if len(inst.operands) > 2 else None
-    return None
-
-
-def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) -> Value | None:
-    """What is left of a mask here, None when it surely holds."""
-    if mask is None:
-        return None
-    left: Value | None = None
-    for condition, where in conjuncts(elements, mask, index):
-        if (condition, tuple(ix.axis for ix in where)) in elements.known_true:
-            continue
-        value = elements.at(condition, where)
-        left = value if left is None else elements.e.emit("and", left, value)
-    return left
-
-
-def _first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(ix.first() for ix in index)
-
-
-def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    pointer = inst.operands[0]
-    mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
-    extra = [] if mask is None else [mask]
-    if mask is not None and len(inst.operands) > 2:
-        extra.append(elements.at(inst.operands[2], index))
-    step = elements.step(pointer, index)
-    has_lanes = any(ix.lanes for ix in index)
-    if has_lanes and step == 1:
-        value = elements.e.emit("vload", elements.at(pointer, _first_lane(index)), *extra)
-    elif has_lanes and step == 0 and mask is None:
-        value = elements.e.emit("load", elements.at(pointer, _first_lane(index)))
-    else:
-        value = elements.e.emit("load", elements.at(pointer, index), *extra)
-    elements.local[inst.out] = value
-
-
-def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    pointer, value = inst.operands[:2]
-    mask = mask_at(elements, inst.operands[2] if len(inst.operands) > 2 else None, index)
-    extra = [] if mask is None else [mask]
-    stored = elements.at(value, index)
-    if any(ix.lanes for ix in index) and elements.step(pointer, index) == 1:
-        attrs = {"stream": True} if inst in elements.streams else {}
-        address = elements.at(pointer, _first_lane(index))
-        elements.e.inst("vstore", [address, stored, *extra], attrs)
-    else:
-        elements.e.inst("store", [elements.at(pointer, index), stored, *extra])
-
-
-def _atomic(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    count = 3 if inst.op.name == "atomic_cas" else 2
-    operands = [elements.at(v, index) for v in inst.operands[:count]]
-    mask = mask_at(elements, inst.operands[count] if len(inst.operands) > count else None, index)
-    extra = [] if mask is None else [mask]
-    elements.local.update(
-        zip(inst.outs, elements.e.inst(inst.op.name, [*operands, *extra]).outs, strict=True)
-    )
-
-
-def _gather(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    source, where = inst.operands
-    axis = inst["axis"] % len(index)
-    position = elements.at(where, index)
-    if position.type.dtype.name != "i32":
-        position = elements.e.emit("cast", position, type=I32)
-    taken = Index(position, is_general=True)
-    elements.local[inst.out] = elements.at(source, (*index[:axis], taken, *index[axis + 1 :]))
-
-
-def _control(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    """Control flow inside a nest: carried blocks are carried elements, in registers."""
-    n = len(inst.outs)
-    head = inst.operands if inst.op.name == "if" else inst.operands[: len(inst.operands) - n]
-    inits = () if inst.op.name == "if" else inst.operands[len(inst.operands) - n :]
-    operands = [elements.at(v, index) for v in (*head, *inits)]
-    regions = [_element_region(elements, region, index) for region in inst.regions]
-    new = elements.e.inst(inst.op.name, operands, dict(inst.attrs), regions)
-    for old, out in zip(inst.outs, new.outs, strict=True):
-        elements.local[old] = out
-
-
-def _element_region(elements: Elements, region: Region, index: tuple[Index, ...]) -> Region:
-    inner = Elements(
-        elements.e, {**elements.formulas}, elements.slots, {**elements.scalars}, elements.known_true
-    )
-    inner.local = dict(elements.local)
-    inner.memo = dict(elements.memo)
-
-    def body(*params: Value) -> Sequence[Value]:
-        for old, new in zip(region.params, params, strict=True):
-            (inner.local if old.shape else inner.scalars)[old] = new  # type: ignore[index]
-        for inst in region.body[:-1]:
-            if not any(v.shape for v in (*inst.operands, *inst.outs)):
-                made = elements.e.inst(
-                    inst.op.name, [inner.at(v, ()) for v in inst.operands], dict(inst.attrs)
-                )
-                inner.scalars.update(zip(inst.outs, made.outs, strict=True))  # type: ignore[attr-defined]
-            elif inst.op.is_pure and not inst.regions:
-                inner.formulas.update(dict.fromkeys(inst.outs, inst))  # type: ignore[attr-defined]
-            else:
-                member(inner, inst, index)
-        return [inner.at(v, index if v.shape else ()) for v in region.yields]
-
-    return elements.e.region(
-        [Type(p.dtype) for p in region.params], body, [p.hint for p in region.params]
-    )
-
-
-def inline(emitter: Emitter, combine: Region, arguments: Sequence[Value]) -> list[Value]:
-    """The instructions of a combine region on given values."""
-    values = dict(zip(combine.params, arguments, strict=True))
-    for inst in combine.body[:-1]:
-        operands = [values.get(v, v) for v in inst.operands]
-        values.update(
-            zip(inst.outs, emitter.inst(inst.op.name, operands, dict(inst.attrs)).outs, strict=True)
-        )
-    return [values.get(v, v) for v in combine.yields]
-
-
 def _nothing(value: Value) -> object:
     return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
 
 
-_MEMBERS = {
-    "load": _load,
-    "store": _store,
-    "gather": _gather,
-    "for": _control,
-    "while": _control,
-    "if": _control,
-}
-__all__ = ["copy_loops", "inline", "lower_nest", "mask_at"]
+__all__ = ["copy_loops", "lower_nest"]

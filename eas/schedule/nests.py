@@ -8,7 +8,7 @@ element needs another element of something the nest computes, and where memory o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
@@ -32,15 +32,21 @@ CUTS = frozenset(
         "mma_select",
     }
 )
+# Members of nests whose results are known after the nest.
+FOLDS = frozenset({"reduce", "histogram"})
 # Integer ops that cost more than a trip to memory.
 _DEAR = frozenset(
     {"floordiv", "mod", "truncdiv", "truncmod", "mulhi", "popcount", "clz", "ctz", "bit_reverse"}
 )
 
 
-def partition(module: IRModule) -> IRModule:
-    """Group block instructions into nests; the result is scheduled IR."""
-    state = _Facts(module)
+def partition(module: IRModule, in_order: Callable[[Inst], bool] = lambda _: False) -> IRModule:
+    """Group block instructions into nests; the result is scheduled IR.
+
+    `in_order` says which cuts the target can do an element per iteration, if the iterations along
+    the last axis run in order; those are members of nests like any other.
+    """
+    state = _Facts(module, in_order)
     body = _Partition(state, {}).region(module.body)
     return module.with_body(body).with_attrs(scheduled="nests")
 
@@ -48,8 +54,9 @@ def partition(module: IRModule) -> IRModule:
 class _Facts:
     """What the partition asks of the whole module."""
 
-    def __init__(self, module: IRModule) -> None:
+    def __init__(self, module: IRModule, in_order: Callable[[Inst], bool]) -> None:
         self.bases = PointerBases(module)
+        self.in_order = in_order
         self.users: dict[Value, list[Inst]] = {}
         for inst in walk(module.body):
             for operand in inst.operands:
@@ -98,7 +105,7 @@ class _Partition:
             for group in items
             if isinstance(group, _Group)
             for inst in group.members
-            for m in _with_inner(inst)
+            for m in with_inner(inst)
         }
         body: list[Inst] = []
         for item in items:
@@ -147,7 +154,7 @@ class _Partition:
 
     def _add(self, inst: Inst, group: _Group) -> None:
         group.members.append(inst)
-        (group.results if inst.op.name == "reduce" else group.produced).update(inst.outs)
+        (group.results if inst.op.name in FOLDS else group.produced).update(inst.outs)
 
     def _defer(self, inst: Inst) -> None:
         for out in inst.outs:
@@ -184,6 +191,8 @@ class _Partition:
 
     def _member_shape(self, inst: Inst) -> Shape | None:
         """The iteration shape of an instruction that can be in a nest."""
+        if inst.op.name in CUTS and self.facts.in_order(inst):
+            return inst.operands[0].shape
         if inst.op.name in CUTS or inst.op.has(Trait.CONVERGENT):
             return None
         if inst.op.name in CONTROL:
@@ -219,6 +228,7 @@ class _Partition:
                 )
                 if (
                     child.op.name == "reduce"
+                    or child.op.name in CUTS
                     or child.op.has(Trait.WRITES)
                     or child.op.has(Trait.EFFECT)
                 ):
@@ -247,7 +257,7 @@ class _Partition:
 
     def _fits(self, inst: Inst, group: _Group) -> bool:
         """Whether one more instruction can run in the same iteration."""
-        for user in _with_inner(inst):
+        for user in with_inner(inst):
             for i, operand in enumerate(user.operands):
                 if operand in group.results:
                     return False
@@ -263,14 +273,14 @@ class _Partition:
     def _waits_for(self, inst: Inst, group: _Group) -> bool:
         """Whether an instruction outside of the nest must come after it."""
         known = group.produced | group.results
-        for user in _with_inner(inst):
+        for user in with_inner(inst):
             if any(self._leaves(operand) & known for operand in user.operands):
                 return True
         return any(self._conflict(inst, member) for member in group.members)
 
     def _conflict(self, later: Inst, earlier: Inst) -> bool:
-        for a in _with_inner(later):
-            for b in _with_inner(earlier):
+        for a in with_inner(later):
+            for b in with_inner(earlier):
                 if _is_ordered(a) and _is_ordered(b):
                     return True
                 if not (_touches(a) and _touches(b)) or not (
@@ -327,7 +337,7 @@ class _Partition:
         return replace(inst, regions=regions)
 
 
-def _with_inner(inst: Inst) -> Iterator[Inst]:
+def with_inner(inst: Inst) -> Iterator[Inst]:
     yield inst
     for region in inst.regions:
         yield from walk(region)

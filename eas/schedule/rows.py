@@ -1,16 +1,15 @@
-"""CPU lowerings along one axis of a block: scans, sorting, histograms, prints."""
+"""CPU lowerings along one axis of a block: scans, sorting, prints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from eas import dtypes
-from eas.ir import Inst, Region, Value, make
+from eas.ir import Inst, Value, make
 from eas.passes.rewriting import clone_region
-from eas.schedule.elements import I32, Index, Known, Slot
-from eas.schedule.loops import Program, identity
-from eas.schedule.nest_loops import inline, mask_at
+from eas.schedule.combines import identity, inline, may_reorder
+from eas.schedule.elements import I32, Index, Slot
+from eas.schedule.loops import Program
 from eas.types import Shape, Type
 
 
@@ -78,7 +77,7 @@ def scan(p: Program, inst: Inst) -> None:
     results = [Value(b.type, out.hint) for b, out in zip(blocks, inst.outs, strict=True)]
     slots = [p.slot_for(r) for r in results]
     lanes = lanes_for(p, blocks, blocks[0].shape[-1])
-    if lanes > 1 and _may_reorder(inst.regions[0]):
+    if lanes > 1 and may_reorder(inst.regions[0]):
         rows(p, slots[0].shape, lambda at: _scan_vectors(p, inst, blocks[0], slots[0], at, lanes))
     else:
         rows(p, slots[0].shape, lambda at: _scan_row(p, inst, blocks, slots, at))
@@ -92,15 +91,6 @@ def lanes_for(p: Program, blocks: Sequence[Value], extent: int) -> int:
     while lanes > extent:
         lanes //= 2
     return lanes if lanes >= 4 else 1
-
-
-def _may_reorder(combine: Region) -> bool:
-    """One known instruction; narrow floats round after each, so their sums stay in order."""
-    if identity(combine) is None:
-        return False
-    made = combine.body[0]
-    is_narrow = made.out.dtype.is_float and made.out.dtype.bits < 32
-    return not made.out.dtype.is_bool and (not is_narrow or made.op.name in ("max", "min"))
 
 
 def _scan_row(
@@ -299,106 +289,6 @@ def _take(p: Program, result: Value, source: Value, index: Slot, n: int) -> None
         p.counted(n, step)
 
     rows(p, slot.shape, row)
-
-
-_COUNTER_STEP = 16  # counters of a cache line
-_COPIES = 4  # of the counters, so that equal neighbours do not wait for each other
-_CHUNK = 1024  # counter numbers made at a time: long enough for their stores to be over when read
-
-
-def histogram(p: Program, inst: Inst) -> None:
-    """Keys become counter numbers a vector at a time; what does not count goes to one behind the bins."""
-    block, bins = inst.operands[0], inst["bins"]
-    mask = inst.operands[1] if len(inst.operands) > 1 else None
-    number = _counter_numbers(p, block, bins)
-    copies = _COPIES if math.prod(block.shape) >= _COPIES * bins else 1
-    stride = (bins + _COUNTER_STEP) // _COUNTER_STEP * _COUNTER_STEP
-    counters = p.new_slot((copies * stride,), dtypes.i32)
-    p.fill(counters, _constant(p, 0, Type(dtypes.i32, counters.shape)))
-    extent = block.shape[-1]
-    lanes = lanes_for(p, [block, inst.out], extent)
-    chunk = p.new_slot((min(_CHUNK, extent),), dtypes.i32)
-    starts = [p.e.emit("addptr", counters.pointer, p.e.const(k * stride)) for k in range(copies)]
-
-    def row(index: tuple[Index, ...]) -> None:
-        def numbers(first: Value, i: Value, width: int, known: frozenset[Known]) -> None:
-            elements = p.elements(known)
-            here = (*index, Index(i, lanes=width > 1, axis=len(index)))
-            chosen, kept = elements.at(number, here), mask_at(elements, mask, here)
-            if kept is not None:
-                chosen = p.e.emit("select", kept, chosen, p.e.const(bins))
-            place = p.e.emit("addptr", chunk.pointer, p.e.emit("sub", i, first))
-            p.e.inst("vstore" if width > 1 else "store", [place, chosen])
-
-        def part(first: Value, end: Value, width: int, known: frozenset[Known]) -> None:
-            def some(c: Value) -> None:
-                stop = p.e.emit("min", end, p.e.emit("add", c, p.e.const(_CHUNK)))
-                span(p, c, stop, width, lambda i: numbers(c, i, width, known))
-                count = p.e.emit("sub", stop, c)
-                span(p, p.e.const(0), count, width, lambda i: _count(p, chunk, starts, i, width))
-
-            span(p, first, end, _CHUNK, some)
-
-        full, whole = p.e.const(0), extent // lanes * lanes
-        if mask is not None:
-            bounds = p.bounds()
-            bounds.add(p.elements(), mask, (*index, Index(full, lanes=True, axis=len(index))))
-            if bounds.known:
-                full = bounds.end(whole, lanes)
-                part(p.e.const(0), full, lanes, frozenset(bounds.known))
-        part(full, p.e.const(whole), lanes, frozenset())
-        if whole < extent:
-            part(p.e.const(whole), p.e.const(extent), 1, frozenset())
-
-    rows(p, block.shape, row)
-    _sum_rows(p, Slot(counters.pointer, (copies, stride)), p.slot_for(inst.out))
-
-
-def _count(p: Program, numbers: Slot, starts: Sequence[Value], first: Value, width: int) -> None:
-    """Increment the counters of some elements, neighbours in different copies."""
-    for k in range(width):
-        at = p.e.emit("addptr", numbers.pointer, p.e.add(first, p.e.const(k)))
-        cell = p.e.emit("addptr", starts[k % len(starts)], p.e.emit("load", at))
-        p.e.inst("store", [cell, p.e.emit("add", p.e.emit("load", cell), p.e.const(1))])
-
-
-def _counter_numbers(p: Program, block: Value, bins: int) -> Value:
-    """The formula of which counter each element increments."""
-    conditions = []
-    if block.dtype.min < 0:
-        conditions.append(_formula(p, "ge", block, _constant(p, 0, block.type)))
-    if block.dtype.max >= bins:
-        conditions.append(_formula(p, "lt", block, _constant(p, bins, block.type)))
-    number = block
-    if block.dtype != dtypes.i32:
-        number = _formula(p, "cast", block, type=Type(dtypes.i32, block.shape))
-    for condition in conditions:
-        number = _formula(p, "select", condition, number, _constant(p, bins, number.type))
-    return number
-
-
-def _formula(p: Program, name: str, *operands: Value, **attrs: object) -> Value:
-    return formula(p, make(name, operands, attrs))
-
-
-def _constant(p: Program, value: int, type: Type) -> Value:
-    return _formula(p, "const", value=value, type=type)
-
-
-def _sum_rows(p: Program, source: Slot, target: Slot) -> None:
-    """The sum of the rows of a matrix, which may be longer than the result."""
-    copies, extent = source.shape[0], target.shape[-1]
-
-    def step(j: Value, width: int) -> None:
-        elements = p.elements()
-        at = Index(j, lanes=width > 1)
-        total = elements.read(source, (Index(), at))
-        for k in range(1, copies):
-            total = p.e.emit("add", total, elements.read(source, (Index(p.e.const(k)), at)))
-        p.e.inst("vstore" if width > 1 else "store", [elements.address(target, (at,))[0], total])
-
-    lanes = p.target.vector_nbytes // 4
-    vectors(p, extent, lanes, step)
 
 
 def device_print(p: Program, inst: Inst) -> None:

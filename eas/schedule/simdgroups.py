@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from eas import dtypes
 from eas.ir import Inst, Value
 from eas.ops.simd import LANES
+from eas.schedule.combines import IDENTITIES
 from eas.schedule.elements import I32, Index
-from eas.schedule.loops import IDENTITIES, Program
+from eas.schedule.loops import Program
 from eas.schedule.rows import cast, loop
 from eas.types import Type
 

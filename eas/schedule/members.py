@@ -1,0 +1,141 @@
+"""One instruction of a nest at one position: memory, gathers, control flow, or the op itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eas.ir import Inst, Region, Trait, Value
+from eas.schedule.elements import I32, Elements, Index
+from eas.schedule.masks import conjuncts
+from eas.types import Type
+
+
+def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    """One instruction of a nest at one position."""
+    special = _MEMBERS.get(inst.op.name)
+    if special is not None:
+        special(elements, inst, index)
+    elif inst.op.has(Trait.ATOMIC):
+        _atomic(elements, inst, index)
+    else:
+        elements.local.update(zip(inst.outs, elements.apply(inst, index), strict=True))
+
+
+def mask_of(inst: Inst) -> Value | None:
+    if inst.op.name in ("load", "histogram"):
+        return inst.operands[1] if len(inst.operands) > 1 else None
+    if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and inst.op.name != "atomic_cas"):
+        return inst.operands[2] if len(inst.operands) > 2 else None
+    return None
+
+
+def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) -> Value | None:
+    """What is left of a mask here, None when it surely holds."""
+    if mask is None:
+        return None
+    left: Value | None = None
+    for condition, where in conjuncts(elements, mask, index):
+        if (condition, tuple(ix.axis for ix in where)) in elements.known_true:
+            continue
+        value = elements.at(condition, where)
+        left = value if left is None else elements.e.emit("and", left, value)
+    return left
+
+
+def _first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(ix.first() for ix in index)
+
+
+def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    pointer = inst.operands[0]
+    mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
+    extra = [] if mask is None else [mask]
+    if mask is not None and len(inst.operands) > 2:
+        extra.append(elements.at(inst.operands[2], index))
+    step = elements.step(pointer, index)
+    has_lanes = any(ix.lanes for ix in index)
+    if has_lanes and step == 1:
+        value = elements.e.emit("vload", elements.at(pointer, _first_lane(index)), *extra)
+    elif has_lanes and step == 0 and mask is None:
+        value = elements.e.emit("load", elements.at(pointer, _first_lane(index)))
+    else:
+        value = elements.e.emit("load", elements.at(pointer, index), *extra)
+    elements.local[inst.out] = value
+
+
+def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    pointer, value = inst.operands[:2]
+    mask = mask_at(elements, inst.operands[2] if len(inst.operands) > 2 else None, index)
+    extra = [] if mask is None else [mask]
+    stored = elements.at(value, index)
+    if any(ix.lanes for ix in index) and elements.step(pointer, index) == 1:
+        attrs = {"stream": True} if inst in elements.streams else {}
+        address = elements.at(pointer, _first_lane(index))
+        elements.e.inst("vstore", [address, stored, *extra], attrs)
+    else:
+        elements.e.inst("store", [elements.at(pointer, index), stored, *extra])
+
+
+def _atomic(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    count = 3 if inst.op.name == "atomic_cas" else 2
+    operands = [elements.at(v, index) for v in inst.operands[:count]]
+    mask = mask_at(elements, inst.operands[count] if len(inst.operands) > count else None, index)
+    extra = [] if mask is None else [mask]
+    elements.local.update(
+        zip(inst.outs, elements.e.inst(inst.op.name, [*operands, *extra]).outs, strict=True)
+    )
+
+
+def _gather(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    source, where = inst.operands
+    axis = inst["axis"] % len(index)
+    position = elements.at(where, index)
+    if position.type.dtype.name != "i32":
+        position = elements.e.emit("cast", position, type=I32)
+    taken = Index(position, is_general=True)
+    elements.local[inst.out] = elements.at(source, (*index[:axis], taken, *index[axis + 1 :]))
+
+
+def _control(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    """Control flow inside a nest: carried blocks are carried elements, in registers."""
+    n = len(inst.outs)
+    head = inst.operands if inst.op.name == "if" else inst.operands[: len(inst.operands) - n]
+    inits = () if inst.op.name == "if" else inst.operands[len(inst.operands) - n :]
+    operands = [elements.at(v, index) for v in (*head, *inits)]
+    regions = [_element_region(elements, region, index) for region in inst.regions]
+    new = elements.e.inst(inst.op.name, operands, dict(inst.attrs), regions)
+    for old, out in zip(inst.outs, new.outs, strict=True):
+        elements.local[old] = out
+
+
+def _element_region(elements: Elements, region: Region, index: tuple[Index, ...]) -> Region:
+    inner = elements.nested()
+
+    def body(*params: Value) -> Sequence[Value]:
+        for old, new in zip(region.params, params, strict=True):
+            (inner.local if old.shape else inner.scalars)[old] = new  # type: ignore[index]
+        for inst in region.body[:-1]:
+            if not any(v.shape for v in (*inst.operands, *inst.outs)):
+                made = elements.e.inst(
+                    inst.op.name, [inner.at(v, ()) for v in inst.operands], dict(inst.attrs)
+                )
+                inner.scalars.update(zip(inst.outs, made.outs, strict=True))  # type: ignore[attr-defined]
+            elif inst.op.is_pure and not inst.regions:
+                inner.formulas.update(dict.fromkeys(inst.outs, inst))  # type: ignore[attr-defined]
+            else:
+                member(inner, inst, index)
+        return [inner.at(v, index if v.shape else ()) for v in region.yields]
+
+    return elements.e.region(
+        [Type(p.dtype) for p in region.params], body, [p.hint for p in region.params]
+    )
+
+
+_MEMBERS = {
+    "load": _load,
+    "store": _store,
+    "gather": _gather,
+    "for": _control,
+    "while": _control,
+    "if": _control,
+}

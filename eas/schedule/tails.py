@@ -1,0 +1,202 @@
+"""Where all masks of a nest are off: the lanes behind a bound hold one value, which is computed once.
+
+A block may be far longer than the row it covers. Behind the bound of its box masks a load gives its
+`other`, a store does nothing, and what follows from that is the same in all lanes. So the loops end
+at the bound; a reduction gets the constant as often as there are lanes left, and a block that later
+nests read keeps the constant beside its slot, which is not filled to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from eas import dtypes
+from eas.ir import Inst, IRModule, Region, Trait, Value, walk
+from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Slot
+from eas.schedule.masks import Bounds, conjuncts
+from eas.types import Type
+
+_ONCE = frozenset({"max", "min", "and", "or"})  # combining with the same value again changes nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Tail:
+    """A slot is filled up to `stop`; behind it every element is `value`."""
+
+    key: frozenset[Known]
+    stop: Value
+    value: Value
+
+
+def readers_know_tails(module: IRModule) -> set[Value]:
+    """Results of nests that only nests beside them read, position by position."""
+    uses: dict[Value, int] = {}
+    for inst in walk(module.body):
+        for v in inst.operands:
+            uses[v] = uses.get(v, 0) + 1
+    return {v for region in _regions(module.body) for v in _read_beside(region, uses)}
+
+
+def _regions(region: Region) -> Iterator[Region]:
+    yield region
+    for inst in region.body:
+        if inst.op.name != "nest":
+            for inner in inst.regions:
+                yield from _regions(inner)
+
+
+def _read_beside(region: Region, uses: dict[Value, int]) -> Iterator[Value]:
+    nests = [inst for inst in region.body if inst.op.name == "nest" and len(inst["shape"]) == 1]
+    made = {v: nest["shape"] for nest in nests for v in nest.outs if v.shape}
+    found = dict.fromkeys(made, 0)
+    for nest in nests:
+        for inst in nest.regions[0].body[:-1]:
+            if inst.op.has(Trait.ELEMENTWISE) or inst.op.name in ("reduce", "store"):
+                for v in inst.operands:
+                    if made.get(v) == nest["shape"]:
+                        found[v] += 1
+    for v, count in found.items():
+        if count == uses.get(v, 0):
+            yield v
+
+
+def stop_of(e: Emitter, bounds: Bounds, extent: int, step: int) -> Value:
+    """The first position, a multiple of `step`, from which on every known condition is false."""
+    i64 = Type(dtypes.i64)
+    limit = bounds.limits[0]
+    for other in bounds.limits[1:]:
+        limit = e.emit("max", limit, other)
+    limit = e.emit("max", e.emit("min", limit, e.const(extent, i64)), e.const(0, i64))
+    up = e.emit("add", e.emit("cast", limit, type=Type(dtypes.i32)), e.const(step - 1))
+    return e.emit("and", up, e.const(-step))
+
+
+class TailValues:
+    """The elements of a nest behind the bound; None where they are not one value."""
+
+    def __init__(
+        self,
+        elements: Elements,
+        members: Sequence[Inst],
+        index: tuple[Index, ...],
+        key: frozenset[Known],
+        tails: dict[Value, Tail],
+    ) -> None:
+        self.elements, self.e = elements, elements.e
+        self.index, self.key, self.tails = index, key, tails
+        self.made = {out: inst for inst in members for out in inst.outs}
+        self.memo: dict[tuple[Value, tuple[Index, ...]], Value | None] = {}
+
+    def is_off(self, mask: Value, index: tuple[Index, ...] | None = None) -> bool:
+        where = self.index if index is None else index
+        return any(
+            (c, tuple(ix.axis for ix in at)) in self.key
+            for c, at in conjuncts(self.elements, mask, where)
+        )
+
+    def at(self, value: Value, index: tuple[Index, ...] | None = None) -> Value | None:
+        """The one value of a block behind the bound."""
+        where = self.index if index is None else index
+        if (value, where) not in self.memo:
+            self.memo[value, where] = self._compute(value, where)
+        return self.memo[value, where]
+
+    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value | None:
+        elements = self.elements
+        if value.type.is_scalar:
+            return elements.at(value, ())
+        if value in self.tails:
+            return self.tails[value].value
+        if value in elements.slots or value.type.is_pointer:
+            return None
+        if value.dtype.is_bool and self.is_off(value, index):
+            return self.e.const(False, TRUE)
+        inst = self.made.get(value)
+        if inst is not None and inst.op.name == "load":
+            return self._loaded(inst)
+        inst = inst or elements.formulas.get(value)
+        if inst is None:
+            return None
+        if inst.op.name in INDEX_MAPS:
+            return self.at(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
+        if inst.op.name == "const":
+            return self.e.const(inst["value"], value.type.with_shape(()))
+        return self._applied(inst, value, index) if inst.op.has(Trait.ELEMENTWISE) else None
+
+    def _loaded(self, inst: Inst) -> Value | None:
+        if len(inst.operands) < 2 or not self.is_off(inst.operands[1]):
+            return None
+        if len(inst.operands) > 2:
+            return self.at(inst.operands[2])
+        dtype = inst.out.dtype
+        return self.e.const(0.0 if dtype.is_float else False if dtype.is_bool else 0, Type(dtype))
+
+    def _applied(self, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value | None:
+        if inst.op.name == "select":
+            condition = self.at(inst.operands[0], index)
+            chosen = self.e.literals.get(condition) if condition is not None else None
+            if chosen is not None:
+                return self.at(inst.operands[1 if chosen else 2], index)
+        operands = []
+        for v in inst.operands:
+            found = self.at(v, index)
+            if found is None:
+                return None
+            operands.append(found)
+        attrs = dict(inst.attrs)
+        if "type" in attrs:
+            attrs["type"] = attrs["type"].with_shape(())
+        return self.e.inst(inst.op.name, operands, attrs).outs[inst.outs.index(value)]
+
+
+def tail_of(
+    values: TailValues, members: Iterable[Inst], outs: Iterable[Value]
+) -> tuple[list[Value], list[Value]] | None:
+    """What reductions combine and what crosses the nest behind the bound; None where lanes differ."""
+    combined: list[Value] = []
+    for inst in members:
+        name = inst.op.name
+        if name == "store" and len(inst.operands) > 2 and values.is_off(inst.operands[2]):
+            continue
+        if name == "reduce" and len(inst.operands) == 1:
+            found = values.at(inst.operands[0])
+            if found is None or not _can_repeat(inst, found, values.e):
+                return None
+            combined.append(found)
+        elif name != "load" and not (inst.op.has(Trait.ELEMENTWISE) and inst.op.is_pure):
+            return None
+    crossing = [values.at(v) for v in outs]
+    if any(v is None for v in crossing):
+        return None
+    return combined, [v for v in crossing if v is not None]
+
+
+def _can_repeat(reduce: Inst, value: Value, e: Emitter) -> bool:
+    name = reduce.regions[0].body[0].op.name
+    if name in _ONCE:
+        return True
+    wide = not value.dtype.is_bool and (value.dtype.nbytes >= 4 or e.literals.get(value) == 0)
+    return name == "add" and wide
+
+
+def repeated(e: Emitter, reduce: Inst, value: Value, count: Value) -> Value:
+    """`value` combined with itself `count` times."""
+    if reduce.regions[0].body[0].op.name in _ONCE or e.literals.get(value) == 0:
+        return value
+    many = count if count.type == value.type else e.emit("cast", count, type=value.type)
+    return e.emit("mul", value, many)
+
+
+def fill_tail(
+    e: Emitter, elements: Callable[[], Elements], slot: Slot, outer: Sequence[Index], lanes: int, start: Value, value: Value
+) -> None:
+    """Write `value` to the elements of a row of a slot from `start` on."""
+
+    def body(i: Value) -> Sequence[Value]:
+        address, _, _ = elements().address(slot, (*outer, Index(i, lanes=lanes > 1)))
+        e.inst("vstore" if lanes > 1 else "store", [address, value])
+        return ()
+
+    region = e.region([start.type], body, ["i"])
+    e.inst("loop", [start, e.const(slot.shape[-1])], {"lanes": lanes}, [region])
