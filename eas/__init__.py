@@ -12,12 +12,13 @@ from eas._version import __version__
 from eas.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
 
 if TYPE_CHECKING:
-    from eas import dtypes, mk, runtime
+    from eas import dtypes, lib, mk, runtime
     from eas.autotune import Config, autotune
     from eas.compiler import CompiledKernel
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
     from eas.tensor import (
+        MemoryStats,
         Tensor,
         arange,
         empty,
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
         from_numpy,
         from_torch,
         full,
+        memory_stats,
         ones,
+        ones_like,
+        rand,
+        randn,
+        release_memory,
         tensor,
         to_dlpack,
         to_torch,
         zeros,
+        zeros_like,
     )
+    from eas.torch_op import torch_op
 
 # Where a public name comes from; it is imported when somebody first asks for it.
 _HOMES = {
@@ -41,19 +49,22 @@ _HOMES = {
     "autotune": "eas.autotune",
     "constexpr": "eas.frontend.constexpr",
     "kernel": "eas.kernel",
+    "torch_op": "eas.torch_op",
 } | dict.fromkeys(
     [
-        "Tensor", "arange", "empty", "empty_like", "from_dlpack", "from_numpy", "from_torch",
-        "full", "ones", "tensor", "to_dlpack", "to_torch", "zeros",
+        "MemoryStats", "Tensor", "arange", "empty", "empty_like", "from_dlpack", "from_numpy",
+        "from_torch", "full", "memory_stats", "ones", "ones_like", "rand", "randn",
+        "release_memory", "tensor", "to_dlpack", "to_torch", "zeros", "zeros_like",
     ],
     "eas.tensor",
 )  # fmt: skip
-_MODULES = ("dtypes", "mk", "runtime")
+_MODULES = ("dtypes", "lib", "mk", "runtime")
 
 __all__ = [
     "CompiledKernel",
     "Config",
     "Kernel",
+    "MemoryStats",
     "Tensor",
     "__version__",
     "arange",
@@ -68,13 +79,21 @@ __all__ = [
     "from_torch",
     "full",
     "kernel",
+    "lib",
+    "memory_stats",
     "mk",
     "ones",
+    "ones_like",
+    "rand",
+    "randn",
+    "release_memory",
     "runtime",
     "tensor",
     "to_dlpack",
     "to_torch",
+    "torch_op",
     "zeros",
+    "zeros_like",
     *errors.__all__,
 ]
 

@@ -28,16 +28,16 @@ from eas.errors import (
     StaticAssertion,
     Unsupported,
 )
+from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import is_scalar, view
 from eas.irtext import print_module
-from eas.kernel import _OPTIONS, Kernel, _hide_our_frames, _meta_key
+from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, hide_our_frames
 from eas.runtime import debug, get_runtime
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
 
 # What says that a config does not suit these arguments; any other error is the caller's to see.
 UNSUITABLE = (Unsupported, ShapeMismatch, StaticAssertion, GridError)
-TARGET_HINTS = ("num_warps", "num_stages")
 
 Prune = Callable[[Sequence["Config"], Mapping[str, Any]], Iterable["Config"]]
 
@@ -168,7 +168,7 @@ class Autotuned:
             self.best_config = self._choose(_call(args, kwargs))
             self.kernel(*args, **kwargs, **self.best_config.meta)
         except BaseException as error:
-            _hide_our_frames(error)
+            hide_our_frames(error)
             raise
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
@@ -181,7 +181,7 @@ class Autotuned:
                     raise ArgumentError(f"{self.__name__}[grid](...) was also given _grid", hint="pass the grid once")
                 return self(*args, _grid=grid, **kwargs)
             except BaseException as error:
-                _hide_our_frames(error)
+                hide_our_frames(error)
                 raise
 
         return launch
@@ -192,7 +192,7 @@ class Autotuned:
         try:
             return self.kernel.compile(*args, **kwargs, **self._known_meta(args, kwargs))
         except BaseException as error:
-            _hide_our_frames(error)
+            hide_our_frames(error)
             raise
 
     def to_msl(self, *args: Any, **kwargs: Any) -> str:
@@ -201,7 +201,7 @@ class Autotuned:
         try:
             return self.kernel.to_msl(*args, **kwargs, **self._known_meta(args, kwargs))
         except BaseException as error:
-            _hide_our_frames(error)
+            hide_our_frames(error)
             raise
 
     @property
@@ -262,7 +262,7 @@ class Autotuned:
             index = self.kernel._index[name]
             value = values[index]
             if self.kernel._is_meta[index] or value is None or is_scalar(value):
-                parts.append(_meta_key(value.item() if isinstance(value, np.generic) else value))
+                parts.append(meta_key(value.item() if isinstance(value, np.generic) else value))
             else:
                 memory = view(value, name)
                 parts.append((memory.shape, memory.dtype))

@@ -2,68 +2,109 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
+import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eas import config
-from eas._version import __version__
-from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
-from eas.cost import program_cost
-from eas.errors import EasError, NotBuilt
+from eas import config, warm_start
+from eas.errors import EasError
+from eas.facts import Fact
+from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
-from eas.frontend.trace import Static, trace
-from eas.indexing import Fact, IndexInfo, analyse, launch_facts
-from eas.ir import IRModule, LaunchMode, verify
-from eas.irtext import LocTable, parse_module, print_module
-from eas.passes import optimise
-from eas.passes.check_convergence import check_convergence
-from eas.passes.specialise import specialise
-from eas.runtime import debug
-from eas.runtime.disk_cache import default_cache
-from eas.runtime.grid import GridInfo
+from eas.runtime import get_runtime
 from eas.runtime.launch_settings import setting_now
+from eas.summary import ArgType, Summary
 from eas.types import Type
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import NativeCode
+    from eas.codegen.msl import MetalCode
+    from eas.indexing import IndexInfo
+    from eas.ir import Arg, IRModule
     from eas.runtime.repeat_launch import Repeater
+    from eas.schedule.metal_target import MetalTarget
 
 Facts = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
 
 
-def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str) -> CompiledKernel:
-    """Trace a kernel for argument types and trace-time values."""
-    traced = trace(fn, arguments, math)
-    module = verify(traced.module)
-    if module.mode == "thread":
-        check_convergence(module)
-    return CompiledKernel(module, traced.dependencies)
+def get_ready(filename: str) -> None:
+    """Load what compiling needs, unless the disk cache knows kernels of this file.
+
+    The first call of a kernel then pays for its own compilation only, and a process that compiles nothing
+    loads nothing.
+    """
+    if "eas.lowering" in sys.modules:
+        return
+    try:
+        runtime = get_runtime()
+        if runtime.name == "cpu" and warm_start.knows_file(filename):
+            return
+    except EasError:  # a launch says what is wrong with the settings
+        return
+    from eas import lowering
+
+    if runtime.name == "cpu":
+        lowering.load_code_generator()
+
+
+def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None = None) -> CompiledKernel:
+    """The kernel for argument types and trace-time values: of an earlier process, or traced."""
+    identity = warm_start.identify(fn, arguments, math) if _may_be_known() else None
+    known = warm_start.find(identity) if identity else None
+    if identity and known:
+        return CompiledKernel(known, identity.dependencies, functools.partial(_trace, fn, arguments, math, num_warps), identity)
+    from eas import lowering
+
+    traced = lowering.trace_kernel(fn, arguments, math, num_warps)
+    if identity and not identity.covers(traced.dependencies):
+        identity = None
+    return CompiledKernel(lowering.summarise(traced.module), traced.dependencies, lambda: traced.module, identity)
+
+
+def _may_be_known() -> bool:
+    """Whether native code of earlier processes may be used; who wants to see the steps needs them done."""
+    return get_runtime().name == "cpu" and config.debug() < 4 and not config.verify()
+
+
+def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None) -> IRModule:
+    from eas import lowering
+
+    return lowering.trace_kernel(fn, arguments, math, num_warps).module
 
 
 class CompiledKernel:
     """A kernel for one set of meta-parameters and argument types; its variants are made when asked for."""
 
-    def __init__(self, traced: IRModule, dependencies: Dependencies) -> None:
-        self.name = traced.name
-        self.traced = traced
+    def __init__(self, summary: Summary, dependencies: Dependencies, trace: Callable[[], IRModule], identity: warm_start.Identity | None = None) -> None:
+        self.name = summary.name
         self.dependencies = dependencies
-        self.launch_mode: LaunchMode = traced.mode
-        self._arg_names = tuple(a.name for a in traced.args)
-        self._storage = {a.name: a.type.dtype.np_storage for a in traced.args}
+        self.launch_mode = summary.launch_mode
+        self.args = summary.args
+        self.writes = summary.writes
+        self.reads = summary.reads
+        self.grid_info = summary.grid_info
+        self.facts = summary.facts
+        self._source = _Source(summary, functools.cache(trace), identity)
+        self._arg_names = tuple(a.name for a in summary.args)
+        self._storage = {a.name: a.type.dtype.np_storage for a in summary.args}
         """What the arguments are in memory."""
-        self.writes = writes(traced)
-        self.reads = reads(traced)
-        self.grid_info = GridInfo(traced.name, traced.mode, frozenset(program_axes(traced)), block_lengths(traced), frozenset(num_programs_axes(traced)))
-        self.facts: tuple[Fact, ...] = launch_facts(traced)
+        self._strides: dict[str, tuple[str, int]] = {a.name: (a.attr("stride_of"), a.attr("axis")) for a in summary.args if a.attr("stride_of")}
+        """Hidden arguments: the buffer and the axis whose stride each is."""
+        self._strided = frozenset(buffer for buffer, _ in self._strides.values())
         self._launches = 0
-        """On the CPU, up to the second one, which makes `_repeater`."""
+        """On the CPU, until there is a `_repeater`."""
         self._repeater: Repeater | None = None
         self._variants: dict[tuple[Facts, bool, bool], Variant] = {}
         self._by_held: dict[tuple[tuple[bool, ...], bool, bool], Variant] = {}
         self._lock = threading.Lock()
+
+    @property
+    def traced(self) -> IRModule:
+        """The IR before the passes; of a kernel from the disk cache, traced when somebody asks."""
+        return self._source.trace()
 
     @property
     def block_size(self) -> int | None:
@@ -74,7 +115,17 @@ class CompiledKernel:
     @property
     def tptg(self) -> tuple[int, int, int]:
         """Logical threads per threadgroup: one per program, or the threads of a thread kernel."""
-        return (self.traced.attr("threads", 1), 1, 1)
+        return (self._source.summary.threads, 1, 1)
+
+    @property
+    def threads_per_threadgroup(self) -> int:
+        """Physical threads of a threadgroup on Metal, by which a program is run there."""
+        return self.variant().metal.threads
+
+    @property
+    def layouts(self) -> str:
+        """Which thread of a Metal threadgroup holds which elements of each block, in which registers."""
+        return self.variant().metal.layouts
 
     @property
     def arg_names(self) -> tuple[str, ...]:
@@ -103,6 +154,8 @@ class CompiledKernel:
     @property
     def index_analysis(self) -> IndexInfo:
         """How every memory access walks through its buffer; `print(k.index_analysis.dump())`."""
+        from eas.indexing import analyse
+
         return analyse(self.ir)
 
     def variant(self, facts: Facts = NO_FACTS) -> Variant:
@@ -111,7 +164,7 @@ class CompiledKernel:
         found = self._variants.get(key)
         if found is None:
             with self._lock:
-                found = self._variants.get(key) or _make_variant(self.traced, facts)
+                found = self._variants.get(key) or Variant(self.name, None, facts, self._source)
                 self._variants[key] = found
         return found
 
@@ -125,92 +178,99 @@ class CompiledKernel:
         return found
 
     def __repr__(self) -> str:
-        args = ", ".join(f"{a.name}: {a.type}" for a in self.traced.args)
+        args = ", ".join(f"{a.name}: {a.type}" for a in self.args)
         return f"CompiledKernel({self.name}({args}), {self.launch_mode}, {len(self._variants)} variants)"
 
 
+class _Source(NamedTuple):
+    """Where a variant comes from."""
+
+    summary: Summary
+    trace: Callable[[], IRModule]
+    identity: warm_start.Identity | None
+
+
 class Variant:
-    """What a runtime executes: one module, and the texts made from it."""
+    """What a runtime executes: one module, and the texts made from it, each made when it is asked for."""
 
-    __slots__ = ("_native", "facts", "loaded", "module", "name")
+    __slots__ = ("_generated", "_metal", "_module", "_native", "_source", "check_bounds", "facts", "loaded", "name", "noopt", "sim")
 
-    def __init__(self, name: str, module: IRModule, facts: Facts) -> None:
+    def __init__(self, name: str, module: IRModule | None, facts: Facts = NO_FACTS, source: _Source | None = None) -> None:
         self.name = name
-        self.module = module
         self.facts = facts
-        self._native: NativeCode | None = None
+        self.sim: Any = None  # and the software Metal here
         self.loaded: Any = None  # the CPU runtime keeps the loaded code here
+        self.noopt, self.check_bounds = config.noopt(), config.check_bounds()
+        self._module = module
+        self._source = source
+        self._generated: NativeCode | None = None
+        self._metal: MetalCode | None = None
+        self._native: NativeCode | warm_start.StoredCode | None = None
 
     @property
-    def native(self) -> NativeCode:
-        """The code for this machine's CPU."""
-        if self._native is None:
-            from eas.codegen.llvm import generate
-            from eas.runtime.host_cpu import host_cpu
-            from eas.schedule.cpu import schedule
-            from eas.schedule.target import host_target
+    def args(self) -> Sequence[Arg | ArgType]:
+        """The runtime arguments, in order."""
+        return self._source.summary.args if self._source else self.module.args
 
-            scheduled = schedule(self.module, host_target(host_cpu().vector_nbytes))
-            native = generate(scheduled, config.check_bounds())
-            cost = program_cost(self.module)
-            native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
-            debug.show_native(scheduled, sorted(map(str, self.facts)), native.llvm)
-            self._native = native
+    @property
+    def writes(self) -> tuple[str, ...] | None:
+        """Names of the buffers that are written, or None if nobody has looked."""
+        return self._source.summary.writes if self._source else None
+
+    @property
+    def module(self) -> IRModule:
+        """The IR after the passes."""
+        if self._module is None:
+            from eas.lowering import make_module
+
+            assert self._source is not None, self.name
+            self._module = make_module(self._source.trace(), self.facts, self.noopt)
+        return self._module
+
+    @property
+    def native(self) -> NativeCode | warm_start.StoredCode:
+        """The code for this machine's CPU, from the disk cache if it is there."""
+        if self._native is None:
+            identity = self._source.identity if self._source else None
+            stored = warm_start.find_native(identity, self._form()) if identity else None
+            self._native = stored or self._generate()
         return self._native
+
+    def _form(self) -> warm_start.Form:
+        return warm_start.Form(self.facts, self.noopt, self.check_bounds)
+
+    def _generate(self) -> NativeCode:
+        if self._generated is None:
+            from eas.lowering import make_native
+
+            self._generated = make_native(self.module, self.facts, self.check_bounds)
+            if self._source and self._source.identity:
+                warm_start.remember(self._source.identity, self._source.summary, self._form(), self._generated)
+        return self._generated
+
+    @property
+    def metal(self) -> MetalCode:
+        """The Metal text for the default target, and what a runtime needs to launch it."""
+        if self._metal is None:
+            self._metal = self.metal_for()
+        return self._metal
+
+    def metal_for(self, target: MetalTarget | None = None) -> MetalCode:
+        """The Metal text for a target of its own choice; not kept."""
+        from eas.lowering import make_metal
+
+        return make_metal(self.module, self.facts, self.noopt, target)
 
     @property
     def msl(self) -> str:
-        raise NotBuilt("the Metal code generator is not part of this version yet", hint="EAS_BACKEND=interp runs the kernel, .ir shows its IR")
+        return self.metal.text
 
     @property
     def llvm(self) -> str:
-        return self.native.llvm
+        return self._generate().llvm
 
     @property
     def asm(self) -> str:
         from eas.runtime import jit
 
-        return jit.asm(self.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE)
-
-
-def _make_variant(traced: IRModule, facts: Facts) -> Variant:
-    module = compile_module(traced, facts, config.noopt())
-    debug.show_ir(module, sorted(map(str, facts)))
-    return Variant(traced.name, module, facts)
-
-
-def compile_module(traced: IRModule, facts: Facts, noopt: bool) -> IRModule:
-    """Specialise and optimise, or take the result of an earlier process from disk."""
-    locs = LocTable()
-    text = print_module(traced, locs)
-    names = sorted(str(fact) for fact in facts)
-    key = hashlib.sha256("\0".join([__version__, str(noopt), *names, text]).encode()).hexdigest()
-    cache = default_cache()
-    known = cache.get(key)
-    if known is not None:
-        module = _from_cache(known, locs, traced)
-        if module is not None:
-            return module
-    module = optimise(specialise(traced, facts), noopt=noopt)
-    if len(locs.places) == len(_places(module, locs).places):  # a pass invented no place
-        cache.put(key, print_module(module, locs).encode())
-    return module
-
-
-def _places(module: IRModule, locs: LocTable) -> LocTable:
-    copy = LocTable(locs.places)
-    print_module(module, copy)
-    return copy
-
-
-def _from_cache(data: bytes, locs: LocTable, traced: IRModule) -> IRModule | None:
-    """The module of a cache entry; an entry that this version cannot read, or of another kernel, is no entry."""
-    try:
-        module = verify(parse_module(data.decode(), locs))
-    except (EasError, ValueError, IndexError, KeyError):
-        return None
-    return module if _head(module) == _head(traced) else None
-
-
-def _head(module: IRModule) -> tuple[object, ...]:
-    return (module.name, module.mode, [(a.name, a.type) for a in module.args])
+        return jit.asm(self.llvm, pipeline="plain" if self.noopt else jit.DEFAULT_PIPELINE)

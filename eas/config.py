@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -10,13 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from eas.errors import EasError
+from eas.errors import InvalidSetting as InvalidSetting
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class InvalidSetting(EasError, ValueError):
-    """An environment variable holds a value that its row does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +59,8 @@ class Setting(Generic[T_co]):
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was most likely meant."""
+    import difflib  # only errors ask
+
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
 
 
@@ -129,7 +126,11 @@ cache_dir = Setting(
     "the disk cache; by default ~/.cache/eas, on macOS ~/Library/Caches/eas",
 )
 check_bounds = Setting("EAS_CHECK_BOUNDS", "0", _FLAG, "1 checks every load and store against its buffer")
-sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races on the software Metal", is_used=False)
+sim_cache_dir = Setting(
+    "EAS_SIM_CACHE_DIR", "", Kind("a directory", lambda text: Path(text).expanduser() if text else cache_dir() / "sim"),
+    "what the software Metal has compiled; by default the folder sim of the disk cache",
+)
+sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong accesses on the software Metal")
 num_threads = Setting("EAS_NUM_THREADS", "0", _integer(0), "worker threads of the CPU backend; 0: all cores")
 max_in_flight = Setting("EAS_MAX_IN_FLIGHT", "64", _integer(1), "launches with _sync=False that may be pending at once")
 torch_mps_sync = Setting("EAS_TORCH_MPS_SYNC", "1", _FLAG, "0 skips the synchronisation before torch MPS tensors are read", is_used=False)
@@ -137,6 +138,7 @@ torch_layer = Setting(
     "EAS_TORCH_LAYER", "auto", _one_of("auto", "a", "b"),
     "how torch MPS tensors are reached: a through DLPack, b on torch's own stream", is_used=False,
 )
+torch_threads = Setting("EAS_TORCH_THREADS", "1", _FLAG, "0 keeps operators made by eas.torch_op off the OpenMP threads of torch")
 
 SETTINGS: tuple[Setting[object], ...] = tuple(v for v in list(globals().values()) if isinstance(v, Setting))
 

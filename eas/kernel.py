@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-import linecache
 import threading
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
 from eas import config, dtypes
-from eas.compiler import CompiledKernel, Variant, compile_kernel
+from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
-from eas.frontend.builder import current, is_tracing
-from eas.frontend.constexpr import is_constexpr
-from eas.frontend.hooks import HOOKS
+from eas.facts import Fact
+from eas.frontend.active import is_tracing
+from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
-from eas.frontend.source import SourceSpot
-from eas.frontend.trace import Static
-from eas.frontend.tracebacks import show_to_user
-from eas.frontend.values import Block
-from eas.indexing import Fact
-from eas.interop.arguments import ArgView, Staging, is_scalar, view
-from eas.runtime import Grid, Runtime, debug, get_runtime, require
+from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
+from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
+from eas.runtime import Grid, Runtime, get_runtime, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.types import Space, Type
 
-_meta_key, _hide_our_frames = meta_key, show_to_user  # the names by which autotune knows them
+if TYPE_CHECKING:
+    from eas.frontend.source import SourceSpot
+
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
+LEARN_AFTER = 10  # launches of a compiled kernel before it gets a native launcher
 _MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
 
 _SCALARS = (int, float, bool)
@@ -52,6 +50,9 @@ class Kernel:
         self.__qualname__: str = fn.__qualname__
         self.__eas_kernel_function__ = fn
         self.math_mode = math_mode
+        self.num_warps: int | None = None
+        """Simdgroups of a program on Metal; None: as many as its blocks need."""
+        self._by_warps: dict[int, Kernel] = {}
         params = _parameters(fn)
         self._names, self._is_meta = tuple(params), tuple(params.values())
         self._meta_names = tuple(name for name, is_meta in params.items() if is_meta)
@@ -59,7 +60,10 @@ class Kernel:
         self._read_defaults()
         self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
+        self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
+        """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
         self._lock = threading.RLock()
+        get_ready(fn.__code__.co_filename)
 
     # --- public -----------------------------------------------------------------------------
 
@@ -67,21 +71,33 @@ class Kernel:
         """Launch over the arguments; see `docs/launching.md` for the options."""
         __tracebackhide__ = True
         try:
-            if _shape is None and _nthreads is None and _tptg is None and _sync is True:
+            is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True
+            if is_simple:
+                if _grid is not None and type(_grid) is not tuple and (self._repeats or self._tensor_repeats):
+                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
                 for repeat in self._repeats:
                     if repeat(args, kwargs, _grid) is None:
                         return None
-            if is_tracing() and any(isinstance(a, Block) for a in (*args, *kwargs.values())):
+                if self._tensor_repeats and self._repeat_on_tensors(args, kwargs, _grid):
+                    return None
+            if is_tracing() and _any_traced((*args, *kwargs.values())):
                 return self._inline(args, kwargs, _grid)
+            hinted = self._hinted(kwargs)
+            if hinted is not self:
+                return hinted(*args, _grid=_grid, _shape=_shape, _nthreads=_nthreads, _tptg=_tptg, _sync=_sync, **kwargs)
             values = self._bind(args, kwargs)
             compiled = self._compile(values)
-            return self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync)
+            self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync)
+            if is_simple and compiled._repeater is not None:
+                self._learn_tensors(compiled, args)
+            return None
         except BaseException as error:
             self._tell(error)
             raise
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         """Triton's form: `kernel[grid](args)`."""
+        grid = (grid,) if type(grid) is int else grid  # the form that native launchers know
 
         def launch(*args: Any, **kwargs: Any) -> None:
             __tracebackhide__ = True
@@ -99,7 +115,8 @@ class Kernel:
         """The compiled kernel for arguments like these; the same object for the same types and meta."""
         __tracebackhide__ = True
         try:
-            return self._compile(self._bind(args, kwargs))
+            hinted = self._hinted(kwargs)
+            return hinted._compile(hinted._bind(args, kwargs))
         except BaseException as error:
             self._tell(error)
             raise
@@ -108,8 +125,12 @@ class Kernel:
         """The Metal text that a launch over these arguments would run."""
         __tracebackhide__ = True
         try:
+            hinted = self._hinted(kwargs)
+            if hinted is not self:
+                return hinted.to_msl(*args, **kwargs)
             values = self._bind(args, {k: v for k, v in kwargs.items() if k not in _OPTIONS})
             compiled = self._compile(values)
+            values = self._with_strides(compiled, values)
             given = {name: values[self._index[name]] for name in compiled.arg_names}
             arrays = {name: view(value, name).array for name, value in given.items() if not is_scalar(value)}
             return self._variant(compiled, values, arrays).msl
@@ -132,20 +153,38 @@ class Kernel:
         """Make an error of a call what the caller sees: one of a launch names the kernel by its `def`."""
         if isinstance(error, LaunchError):
             error.at(_head_of(self.fn))
-        show_to_user(error)
+        hide_our_frames(error)
 
     # --- binding and compiling --------------------------------------------------------------
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> None:
         """Called by another kernel: a helper of it."""
+        from eas.frontend.builder import current
+        from eas.frontend.hooks import HOOKS
+
         if grid is not None:
             raise CompileError(f"kernel {self.__name__} cannot be launched inside of a kernel", hint=f"call it as {self.__name__}({', '.join(self._names)}): it becomes part of this kernel", loc=current().here())
         HOOKS.call(self.fn)(*args, **kwargs)
+
+    def _hinted(self, kwargs: dict[str, Any]) -> Kernel:
+        """The kernel for the hints among the keywords, which are taken out; those that it declares are its own."""
+        given = {name: kwargs.pop(name) for name in TARGET_HINTS if name in kwargs and name not in self._index}
+        warps = given.get("num_warps")
+        if warps is None or warps == self.num_warps:
+            return self
+        if type(warps) is not int or warps not in _WARPS:
+            raise ArgumentError(f"{self.__name__} was given num_warps={warps!r}", hint="a program has 1, 2, 4, 8, 16 or 32 simdgroups of 32 threads")
+        with self._lock:
+            if warps not in self._by_warps:
+                made = self._by_warps[warps] = Kernel(self.fn, self.math_mode)
+                made.num_warps = warps
+            return self._by_warps[warps]
 
     def _read_defaults(self) -> None:
         seen = (self.fn.__defaults__, self.fn.__kwdefaults__)
         fresh = inspect.signature(self.fn).parameters
         self._defaults = (tuple(fresh[name].default for name in self._names), *seen)
+        self._defaults_by_name = {name: p.default for name, p in fresh.items() if p.default is not _MISSING}
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The value of every parameter, in order."""
@@ -158,7 +197,7 @@ class Kernel:
             raise ArgumentError(f"{self.__name__} takes {len(self._names)} arguments ({', '.join(self._names)}), got {len(args)}", hint="launch options such as _grid are given by name")
         for name, value in kwargs.items():
             index = self._index.get(name)
-            if index is None:
+            if index is None or index >= len(self._names):
                 raise self._unknown_argument(name)
             if index < len(args):
                 raise ArgumentError(f"{self.__name__} got the argument `{name}` twice", hint="pass it by position or by name, not both")
@@ -180,7 +219,9 @@ class Kernel:
         with self._lock:
             found = self._compiled.get(key)
             if found is None or not found.dependencies.is_current():
-                found = compile_kernel(self.fn, self._arguments(values), self.math_mode)
+                found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)
+                for hidden in found._strides:
+                    self._index.setdefault(hidden, len(self._index))
                 self._compiled[key] = found
             return found
 
@@ -214,7 +255,7 @@ class Kernel:
 
     def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool) -> None:
         grid = self._grid(compiled, values, options, tptg)
-        staged = self._stage(compiled, values, grid)
+        staged = self._stage(compiled, self._with_strides(compiled, values), grid)
         if staged is None:
             return
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
@@ -224,9 +265,11 @@ class Kernel:
         staged.staging.finish()
 
     def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool) -> None:
-        variant = self._variant(compiled, staged.values, staged.arrays)
+        variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         if setting_now(config.debug):
+            from eas.runtime import debug
+
             debug.run(staged.runtime, variant, args, grid, sync=sync)
         else:
             staged.runtime.run(variant, args, grid, sync=sync)
@@ -236,11 +279,12 @@ class Kernel:
     def _prepare(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Launch | None:
         """Everything that `Runtime.run` needs, or None for a grid without programs."""
         grid = self._grid(compiled, values, options, tptg)
-        staged = self._stage(compiled, values, grid)
+        staged = self._stage(compiled, self._with_strides(compiled, values), grid)
         if staged is None:
             return None
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
-        return Launch(staged.runtime, self._variant(compiled, staged.values, staged.arrays), args, grid, staged.staging)
+        variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
+        return Launch(staged.runtime, variant, args, grid, staged.staging)
 
     def _grid(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Grid:
         if tptg is not None:
@@ -249,6 +293,15 @@ class Kernel:
         meta = {name: named[name] for name in self._meta_names}
         scalars = {n: v for n, v in named.items() if n not in meta and type(v) is not np.ndarray and is_scalar(v)}
         return infer_grid(compiled.grid_info, scalars, meta, options, named)
+
+    def _with_strides(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
+        """The values of all parameters, followed by the strides that the kernel asks for."""
+        if not compiled._strides:
+            return values
+        extended = values + [None] * (len(self._index) - len(values))
+        for name, (buffer, axis) in compiled._strides.items():
+            extended[self._index[name]] = stride_of(view(values[self._index[buffer]], buffer), axis)
+        return extended
 
     def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
@@ -263,18 +316,18 @@ class Kernel:
             return None
         staging, ready = Staging(), [*values]
         if arrays is None:
-            arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads) for n, v in views.items()}
+            arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in compiled._strided) for n, v in views.items()}
             for name, value in given.items():
                 if isinstance(value, np.generic):
                     ready[self._index[name]] = value.item()
         for name, array in arrays.items():
             ready[self._index[name]] = array
-        has_copies = any(not v.is_contiguous for v in views.values())
+        has_copies = any(not v.is_contiguous for n, v in views.items() if n not in compiled._strided)
         return _Staged(runtime, ready, arrays, staging, is_plain, has_copies)
 
-    def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array]) -> Variant:
+    def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array], ignored: frozenset[str] = frozenset()) -> Variant:
         """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
-        held = [_holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
+        held = [f.kind not in ignored and _holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
         return compiled._variant_of(tuple(held))
 
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
@@ -286,15 +339,48 @@ class Kernel:
             self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
         return True
 
+    def _evaluated(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A grid given as a function of one mapping as the tuple that it gives; else the grid itself."""
+        if type(grid) is FunctionType and not grid.__dict__ and grid.__code__.co_argcount == 1 and not grid.__code__.co_flags & inspect.CO_VARARGS:
+            named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+            if len(named) < len(self._names):
+                named = {**self._defaults_by_name, **named}
+            is_stale = self.fn.__defaults__ is not self._defaults[1] or self.fn.__kwdefaults__ is not self._defaults[2]
+            if is_stale or len(args) > len(self._names) or len(named) != len(self._names) or not kwargs.keys() <= self._index.keys():
+                return grid  # such a call needs to be looked at first
+            found = grid(named)
+            return found if type(found) is tuple and all(type(n) is int for n in found) else (found,) if type(found) is int else grid
+        return grid
+
+    def _repeat_on_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
+        """Launch natively on the memory of torch or eas tensors, if such a launch is known."""
+        for compiled, places in self._tensor_repeats.get(tuple(map(type, args)), ()):
+            call = compiled._repeater.call if compiled._repeater else None
+            written: list[Any] = []
+            raw = raw_memory(places, args, written) if call else None
+            if call and raw and call(tuple(raw), kwargs, grid, True) is None:
+                note_writes(written)
+                return True
+        return False
+
+    def _learn_tensors(self, compiled: CompiledKernel, args: tuple[Any, ...]) -> None:
+        """Let the launcher of this kernel try calls whose tensors look like these."""
+        kinds = tuple(map(type, args))
+        known = self._tensor_repeats.get(kinds, ())
+        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes))
+        if places and (compiled, places) not in known:
+            self._tensor_repeats[kinds] = ((compiled, places), *known[: _MAX_REPEATS - 1])
+
     def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
-        """After the second launch, let a native launcher try those to come; most kernels of a cold start run once."""
+        """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
         compiled._launches += 1
-        if compiled._launches < 2:
+        if compiled._launches < LEARN_AFTER or compiled._strides:  # a launcher knows of no hidden arguments
             return
         from eas.runtime.repeat_launch import Repeatable, Repeater
 
         if compiled._repeater is None:
-            compiled._repeater = Repeater(Repeatable(self.fn, self._names, self._is_meta, compiled.arg_names, compiled.writes, compiled.grid_info, compiled.facts, compiled.dependencies))
+            facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
+            compiled._repeater = Repeater(Repeatable(self.fn, self._names, self._is_meta, compiled.arg_names, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
         facts, old = variant.facts, compiled._repeater.call
         compiled._repeater.learn(staged.values, self._defaults, functools.partial(compiled.variant, facts), facts)
         call = compiled._repeater.call
@@ -326,6 +412,8 @@ class Launch(NamedTuple):
     staging: Staging
 
 
+TARGET_HINTS = ("num_warps", "num_stages")  # what Triton users say of a target; num_stages changes nothing here
+_WARPS = (1, 2, 4, 8, 16, 32)
 _OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync")
 
 
@@ -341,8 +429,25 @@ def _check_function(fn: Any) -> None:
         raise UnsupportedPython(f"kernel {fn.__name__} is {word}", hint="a kernel is a plain function that writes its results with mk.store", loc=_head_of(fn))
 
 
+def hide_our_frames(error: BaseException) -> None:
+    """Make the traceback of an error show the user's lines only."""
+    from eas.frontend.tracebacks import show_to_user
+
+    show_to_user(error)
+
+
+def _any_traced(values: tuple[Any, ...]) -> bool:
+    from eas.frontend.values import Block
+
+    return any(isinstance(value, Block) for value in values)
+
+
 def _head_of(fn: Any) -> SourceSpot:
     """The line of a function's `def`."""
+    import linecache
+
+    from eas.frontend.source import SourceSpot
+
     filename, line = fn.__code__.co_filename, fn.__code__.co_firstlineno
     while linecache.getline(filename, line).lstrip().startswith("@"):
         line += 1

@@ -1,61 +1,71 @@
-"""The language of kernels: everything that a kernel's body may say, under one short name."""
+"""The language of kernels: everything that a kernel's body may say, under one short name.
+
+The functions are made when a kernel is first traced, or somebody asks for one: a process that finds its
+kernels in the disk cache never loads them.
+"""
 
 # The formatter would give each name a line; as a table they fit on a page.
-# ruff: noqa: I001, F401, RUF022
+# ruff: noqa: F401, I001, RUF022
 # fmt: off
+from __future__ import annotations
+
+import sys as _sys
+from importlib import import_module as _import_module
 from types import FunctionType as _FunctionType
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from eas import dtypes as _dtypes
-from eas.frontend import builder as _builder
-from eas.frontend import operators as _operators  # gives traced values their operators
 from eas.frontend.constexpr import constexpr
-from eas.frontend.lang_cast import (
-    cast, to_bf16, to_bool, to_f16, to_f32, to_f64, to_i8, to_i16, to_i32, to_i64, to_u8,
-    to_u16, to_u32, to_u64,
-)
-from eas.frontend.lang_dot import (
-    dot,
-)
-from eas.frontend.lang_fold import associative_scan, reduce
-from eas.frontend.lang_index import (
-    arange, cdiv, full, full_like, next_power_of_2, num_programs, ones, program_id, zeros,
-    zeros_like,
-)
-from eas.frontend.lang_math import (
-    abs, acos, acosh, asin, asinh, atan, atan2, atanh, bit_reverse, cbrt, ceil, clamp, clz,
-    copysign, cos, cosh, ctz, div_trunc, erf, erfc, exp, exp2, exp10, expm1, fdiv, floor, fma,
-    fmod, hypot, isfinite, isinf, isnan, lgamma, log, log1p, log2, log10, logical_and,
-    logical_not, logical_or, maximum, minimum, mulhi, popcount, pow, rem, round, rsqrt, sigmoid,
-    sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, umulhi, where,
-)
-from eas.frontend.lang_memory import (
-    atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
-    atomic_xor, load, store,
-)
-from eas.frontend.lang_misc import (
-    assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
-    multiple_of, range, static_assert, static_print, static_range, to_tensor,
-)
-from eas.frontend.lang_order import (
-    argsort, histogram, sort, topk,
-)
-from eas.frontend.lang_random import (
-    philox, rand, rand4x, randint, randint4x, randn, randn4x,
-)
-from eas.frontend.lang_reduce import (
-    all, any, argmax, argmin, cumprod, cumsum, max, mean, min, prod, softmax, sum, xor_sum,
-)
-from eas.frontend.lang_shape import (
-    broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
-    reshape, split, squeeze, trans, unsqueeze, view,
-)
-from eas.frontend.lang_thread import (
-    alloc_tg, barrier, lane_id, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
-    simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
-    simd_prefix_exclusive_product, simd_prefix_exclusive_sum, simd_prefix_inclusive_product,
-    simd_prefix_inclusive_sum, simd_product, simd_shuffle, simd_shuffle_down, simd_shuffle_up,
-    simd_shuffle_xor, simd_sum, simd_xor, tid,
-)
+from eas.frontend.lang_sizes import cdiv, next_power_of_2
+
+if TYPE_CHECKING:
+    from eas.frontend.lang_cast import (
+        cast, to_bf16, to_bool, to_f16, to_f32, to_f64, to_i8, to_i16, to_i32, to_i64, to_u8,
+        to_u16, to_u32, to_u64,
+    )
+    from eas.frontend.lang_dot import (
+        dot,
+    )
+    from eas.frontend.lang_fold import associative_scan, reduce
+    from eas.frontend.lang_index import (
+        arange, full, full_like, num_programs, ones, program_id, zeros, zeros_like,
+    )
+    from eas.frontend.lang_math import (
+        abs, acos, acosh, asin, asinh, atan, atan2, atanh, bit_reverse, cbrt, ceil, clamp, clz,
+        copysign, cos, cosh, ctz, div_trunc, erf, erfc, exp, exp2, exp10, expm1, fdiv, floor, fma,
+        fmod, hypot, isfinite, isinf, isnan, lgamma, log, log1p, log2, log10, logical_and,
+        logical_not, logical_or, maximum, minimum, mulhi, popcount, pow, rem, round, rsqrt, sigmoid,
+        sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, umulhi, where,
+    )
+    from eas.frontend.lang_memory import (
+        atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
+        atomic_xor, load, store,
+    )
+    from eas.frontend.lang_misc import (
+        assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
+        multiple_of, range, static_assert, static_print, static_range, to_tensor,
+    )
+    from eas.frontend.lang_order import (
+        argsort, histogram, sort, topk,
+    )
+    from eas.frontend.lang_random import (
+        philox, rand, rand4x, randint, randint4x, randn, randn4x,
+    )
+    from eas.frontend.lang_reduce import (
+        all, any, argmax, argmin, cumprod, cumsum, max, mean, min, prod, softmax, sum, xor_sum,
+    )
+    from eas.frontend.lang_shape import (
+        broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
+        reshape, split, squeeze, trans, unsqueeze, view,
+    )
+    from eas.frontend.lang_thread import (
+        alloc_tg, barrier, lane_id, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
+        simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
+        simd_prefix_exclusive_product, simd_prefix_exclusive_sum, simd_prefix_inclusive_product,
+        simd_prefix_inclusive_sum, simd_product, simd_shuffle, simd_shuffle_down, simd_shuffle_up,
+        simd_shuffle_xor, simd_sum, simd_xor, tid,
+    )
 
 i8, i16, i32, i64 = _dtypes.i8, _dtypes.i16, _dtypes.i32, _dtypes.i64
 u8, u16, u32, u64 = _dtypes.u8, _dtypes.u16, _dtypes.u32, _dtypes.u64
@@ -96,6 +106,35 @@ __all__ = [
     "xor_sum", "zeros", "zeros_like",
 ]
 
-for _name in __all__:  # an error outside of a kernel shows the caller's line, not ours
-    if isinstance(globals()[_name], _FunctionType):
-        globals()[_name] = _builder.hiding_our_frames(globals()[_name])
+
+_FAMILIES = (
+    "cast", "dot", "fold", "index", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
+)
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'eas.mk' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
+    _load()
+    return globals()[name]
+
+
+def _load() -> None:
+    """Make every function; also gives traced values their operators."""
+    from eas.frontend import operators
+    from eas.frontend.builder import hiding_our_frames
+
+    defined = {
+        key: value
+        for family in _FAMILIES
+        for module in [_import_module(f"eas.frontend.lang_{family}")]
+        for key, value in vars(module).items()
+        if isinstance(value, _FunctionType) and value.__module__ == module.__name__
+    }
+    for each in __all__:
+        if each in defined:  # an error outside of a kernel shows the caller's line, not ours
+            globals().setdefault(each, hiding_our_frames(defined[each]))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from eas.errors import EscapedValue, ModeMismatch, OutsideKernel
+from eas.frontend.active import CURRENT
+from eas.frontend.active import is_tracing as is_tracing  # part of what a builder tells
 from eas.ir import (
     Arg,
     AttrItems,
@@ -92,9 +93,9 @@ class Builder:
 
     # --- values and instructions ------------------------------------------------------------
 
-    def add_arg(self, name: str, type: Type) -> Value:
+    def add_arg(self, name: str, type: Type, attrs: AttrItems = ()) -> Value:
         value = Value(type, name)
-        self.args.append(Arg(name, value))
+        self.args.append(Arg(name, value, attrs))
         self._home[value] = self._top
         return value
 
@@ -199,12 +200,12 @@ class Builder:
     @contextmanager
     def active(self) -> Iterator[Builder]:
         """Make this the builder that `mk` functions talk to, on this thread."""
-        previous, self._stop = getattr(_current, "builder", None), sys._getframe(2)
-        _current.builder = self
+        previous, self._stop = getattr(CURRENT, "builder", None), sys._getframe(2)
+        CURRENT.builder = self
         try:
             yield self
         finally:
-            _current.builder = previous
+            CURRENT.builder = previous
 
 
 def _place(frame: FrameType | None, stop: FrameType | None) -> Loc | None:
@@ -220,16 +221,9 @@ def _place(frame: FrameType | None, stop: FrameType | None) -> Loc | None:
     return Loc(tuple(frames)) if frames else None
 
 
-_current = threading.local()
-
-
-def is_tracing() -> bool:
-    return getattr(_current, "builder", None) is not None
-
-
 def current(word: str = "mk functions") -> Builder:
     """The builder of the trace in progress; outside of a kernel this is the user's error."""
-    builder: Builder | None = getattr(_current, "builder", None)
+    builder: Builder | None = getattr(CURRENT, "builder", None)
     if builder is None:
         place = _place(sys._getframe(1), None)
         where = None if place is None else Loc(place.frames[:1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class constexpr:  # lower case: it reads as a keyword in kernel signatures
@@ -18,3 +18,9 @@ def is_constexpr(annotation: object) -> bool:
     if isinstance(annotation, str):
         return annotation.split("[")[0].split(".")[-1].strip() == "constexpr"
     return annotation is constexpr
+
+
+class Static(NamedTuple):
+    """A trace-time argument: a constexpr, or None for an absent buffer."""
+
+    value: Any

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eas.errors import EasError
+from eas.errors import EasError, Unsupported
 from eas.frontend.builder import current
 from eas.ir import Loc
 
@@ -21,6 +21,13 @@ def checked(rule: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return rule(*args, **kwargs)
     except EasError as error:
         raise fill_hint(error.at(current().here())) from None
+
+
+def need_choice(word: str, option: str, given: object, allowed: tuple[object, ...], hint: str = "") -> None:
+    """Refuse a trace-time option that is none of the allowed ones."""
+    if not any(type(given) is type(known) and given == known for known in allowed):
+        known = ", ".join(repr(each) for each in allowed)
+        raise Unsupported(f"mk.{word} got {option}={given!r}; it takes {known}", hint=hint or f"leave out {option}", loc=current().here())
 
 
 def fill_hint(error: E) -> E:

@@ -8,7 +8,7 @@ from eas import dtypes
 from eas.errors import TypeMismatch
 from eas.frontend import values
 from eas.frontend.builder import current
-from eas.frontend.hints import checked
+from eas.frontend.hints import checked, need_choice
 from eas.frontend.lang_cast import cast, spread
 from eas.frontend.lang_memory import address, shift
 from eas.frontend.loops import RuntimeRange
@@ -33,9 +33,17 @@ from eas.types import Type
 
 
 def dot(
-    a: Operand, b: Operand, acc: Operand | None = None, *strided: Operand, out_dtype: Any = None
+    a: Operand,
+    b: Operand,
+    acc: Operand | None = None,
+    *strided: Operand,
+    out_dtype: Any = None,
+    allow_tf32: bool | None = None,
+    input_precision: str | None = None,
 ) -> Block:
-    """acc + a @ b of matrices or stacks of them, summed in f32 (f64 for f64) or i32 (i64 for 64 bits); dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K) sums a[base + k*stride] * b[...] over k < K instead. `out_dtype` rounds the result."""
+    """acc + a @ b of matrices or stacks of them, summed in f32 (f64 for f64) or i32 (i64 for 64 bits); dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K) sums a[base + k*stride] * b[...] over k < K instead. `out_dtype` rounds the result. Triton's allow_tf32 and input_precision allow less precision, which is never used."""
+    need_choice("dot", "allow_tf32", allow_tf32, (None, True, False))
+    need_choice("dot", "input_precision", input_precision, (None, "tf32", "tf32x3", "ieee"))
     if strided:
         result = _strided_dot(a, b, acc, *strided)
     else:

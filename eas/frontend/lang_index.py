@@ -104,7 +104,7 @@ def full_like(x: Operand, value: Operand, dtype: Any = None) -> Block:
 
 
 def cdiv(a: Operand, b: Operand) -> Any:
-    """(a + b - 1) // b, the number of pieces of size b; a Python int of two Python ints."""
+    """`mk.cdiv` of anything but two positive Python ints."""
     if is_number(a) and is_number(b):
         size, piece = static_int(a, "cdiv"), static_int(b, "cdiv")
         if piece < 1:
@@ -119,6 +119,6 @@ def cdiv(a: Operand, b: Operand) -> Any:
 
 
 def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is at least n, which is known when tracing."""
+    """`mk.next_power_of_2` of anything but a Python int."""
     number = static_int(n, "next_power_of_2")
     return 1 << max(0, number - 1).bit_length()

@@ -9,6 +9,7 @@ import numpy as np
 from eas.errors import TypeMismatch
 from eas.frontend import values
 from eas.frontend.builder import current
+from eas.frontend.hints import need_choice
 from eas.frontend.lang_cast import implicit, spread
 from eas.frontend.values import Block, Operand, as_block, common_shape, emit, emit_inst
 
@@ -83,8 +84,14 @@ def load(
     offsets: Operand | None = None,
     mask: Operand | None = None,
     other: Operand | None = None,
+    *,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
+    volatile: bool = False,
 ) -> Block:
-    """Read buffer + offsets, counted in elements; lanes whose mask is off touch no memory and read `other` (0 unless told)."""
+    """Read buffer + offsets, counted in elements; lanes whose mask is off touch no memory and read `other` (0 unless told). Triton's cache_modifier and eviction_policy change nothing."""
+    _check_cache_hints("load", cache_modifier, eviction_policy)
+    need_choice("load", "volatile", volatile, (False,), "loads may be merged: use mk.atomic_add(p, 0) to read what other programs write")
     if other is not None and mask is None:
         raise TypeMismatch(
             "load: `other` is what masked-off lanes read, and there is no mask",
@@ -99,11 +106,24 @@ def load(
 
 
 def store(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block,
+    offsets: Operand,
+    value: Operand = _MISSING,
+    mask: Operand | None = None,
+    *,
+    cache_modifier: str = "",
+    eviction_policy: str = "",
 ) -> None:
     """Write `value` to buffer + offsets, or store(pointer, value, mask=...); rounds to the buffer's dtype, but float to integer needs a cast; lanes whose mask is off touch no memory."""
+    _check_cache_hints("store", cache_modifier, eviction_policy)
     pointer, (stored,) = _target("store", buffer, offsets, value)
     emit_inst("store", pointer, stored, *_masks("store", mask, pointer))
+
+
+def _check_cache_hints(name: str, cache_modifier: Any, eviction_policy: Any) -> None:
+    """Triton's words for caches have no effect on results; a word that Triton does not know is a mistake."""
+    need_choice(name, "cache_modifier", cache_modifier, ("", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt"))
+    need_choice(name, "eviction_policy", eviction_policy, ("", "evict_first", "evict_last", "evict_normal"))
 
 
 def _target(name: str, buffer: Any, *given: Any) -> tuple[Block, list[Block]]:
@@ -129,58 +149,60 @@ def _refuse_positional_mask(name: str, base: Block, last: Any) -> None:
         )
 
 
-def _atomic(name: str, buffer: Any, given: tuple[Any, ...], mask: Any) -> Block:
+def _atomic(name: str, buffer: Any, given: tuple[Any, ...], mask: Any, sem: Any, scope: Any) -> Block:
+    need_choice(name, "sem", sem, (None, "relaxed"), "atomics are relaxed on every backend: programs must not order other memory by them")
+    need_choice(name, "scope", scope, (None, "gpu", "cta", "sys"))
     pointer, written = _target(name, buffer, *given)
     return emit(name, pointer, *written, *_masks(name, mask, pointer))
 
 
 def atomic_add(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory += value as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_add", buffer, (offsets, value), mask)
+    return _atomic("atomic_add", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_max(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory = max(memory, value) as one step, NaN propagates; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_max", buffer, (offsets, value), mask)
+    return _atomic("atomic_max", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_min(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory = min(memory, value) as one step, NaN propagates; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_min", buffer, (offsets, value), mask)
+    return _atomic("atomic_min", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_and(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory &= value of integers as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_and", buffer, (offsets, value), mask)
+    return _atomic("atomic_and", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_or(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory |= value of integers as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_or", buffer, (offsets, value), mask)
+    return _atomic("atomic_or", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_xor(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory ^= value of integers as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_xor", buffer, (offsets, value), mask)
+    return _atomic("atomic_xor", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_xchg(
-    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
 ) -> Block:
     """memory = value as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_xchg", buffer, (offsets, value), mask)
+    return _atomic("atomic_xchg", buffer, (offsets, value), mask, sem, scope)
 
 
 def atomic_cas(
@@ -189,6 +211,9 @@ def atomic_cas(
     expected: Operand,
     value: Operand = _MISSING,
     mask: Operand | None = None,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
 ) -> Block:
     """memory = value where it holds exactly the bits of `expected`, as one step; returns the old value (0 where the mask is off)."""
-    return _atomic("atomic_cas", buffer, (offsets, expected, value), mask)
+    return _atomic("atomic_cas", buffer, (offsets, expected, value), mask, sem, scope)

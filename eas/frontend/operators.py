@@ -16,6 +16,7 @@ from eas.frontend import (
     lang_order,
     lang_reduce,
     lang_shape,
+    lang_strides,
 )
 from eas.frontend.builder import current
 from eas.frontend.lang_memory import shift
@@ -214,7 +215,7 @@ class Operators:
     T = property(lang_shape.trans)
     broadcast_to, expand_dims = lang_shape.broadcast_to, lang_shape.expand_dims
     unsqueeze, squeeze = lang_shape.unsqueeze, lang_shape.squeeze
-    gather, split = lang_shape.gather, lang_shape.split
+    gather, split, stride = lang_shape.gather, lang_shape.split, lang_strides.stride
     sort, argsort, topk, histogram = (
         lang_order.sort,
         lang_order.argsort,

@@ -10,6 +10,7 @@ from typing import Any
 
 from eas.errors import CompileError, ModeMismatch
 from eas.frontend.builder import Builder, is_our_frame
+from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.frontend.hooks import HOOKS
 from eas.frontend.rewrite import rewrite
@@ -71,10 +72,3 @@ def _return_of(fn: FunctionType) -> SourceSpot | None:
     found = find_definition(fn)
     returns = [n for n in ast.walk(found.node) if isinstance(n, ast.Return) and n.value is not None] if found else []
     return spot_of(min(returns, key=lambda n: n.lineno), fn.__code__.co_filename) if returns else None
-
-
-@dataclass(frozen=True, slots=True)
-class Static:
-    """A trace-time argument: a constexpr, or None for an absent buffer."""
-
-    value: Any

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 from eas import dtypes
 from eas.analysis import writes
+from eas.facts import Fact, FactKind
 from eas.indexing.accesses import Access, IndexInfo, analyse
 from eas.indexing.linear import Linear
 from eas.ir import Arg, IRModule, Value
 
-FactKind = Literal["equals_1", "positive", "divisible_16", "aligned_64", "disjoint", "fits_32"]
 _KINDS: tuple[FactKind, ...] = (
     "equals_1",
     "positive",
@@ -21,22 +19,6 @@ _KINDS: tuple[FactKind, ...] = (
     "disjoint",
     "fits_32",
 )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Fact:
-    """Something that a launch may find to hold; `arg` is empty for facts of the whole launch.
-
-    equals_1, positive, divisible_16: of an integer scalar; aligned_64: a buffer starts at a
-    multiple of 64 bytes; disjoint: no written buffer overlaps another argument; fits_32: every
-    buffer has less than 2**31 elements.
-    """
-
-    kind: FactKind
-    arg: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}({self.arg})" if self.arg else self.kind
 
 
 def launch_facts(module: IRModule) -> tuple[Fact, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from eas import dtypes
-from eas.ir import Inst, IRModule, Region, Value, make, walk
+from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.passes.rewriting import Rewriter
 from eas.types import Type
 
@@ -16,12 +16,19 @@ _CONTROL = ("if", "for", "while")
 Roots = dict[Value, Value | None]
 
 
-def carry_offsets(module: IRModule) -> IRModule:
-    """No loop or branch yields a scalar pointer, unless it may point into several buffers."""
+def carry_offsets(module: IRModule, blocks: bool = False) -> IRModule:
+    """No loop or branch yields a scalar pointer (or, if asked, a block of them), unless it may point into several buffers."""
     roots = _roots(module)
-    if not any(roots.get(out) for inst in walk(module.body) if inst.regions for out in inst.outs):
+    carried = {
+        out
+        for inst in walk(module.body)
+        if inst.op.name in _CONTROL
+        for out in inst.outs
+        if roots.get(out) is not None and bool(out.shape) is blocks
+    }
+    if not carried:
         return module
-    return module.with_body(_Carrier(roots).region_of(module.body, (), 0))
+    return module.with_body(_Carrier(roots, carried).region_of(module.body, (), 0))
 
 
 class _Slot(NamedTuple):
@@ -47,7 +54,7 @@ def _yielding(inst: Inst) -> tuple[Region, ...]:
 
 
 def _roots(module: IRModule) -> Roots:
-    """The argument or allocation that each scalar pointer points into; None for one of several."""
+    """The argument or allocation that each pointer points into; None for one of several."""
     roots: Roots = {a.value: a.value for a in module.args if a.is_buffer}
     before: Roots | None = None
     while before != roots:
@@ -65,16 +72,19 @@ def _update_roots(inst: Inst, roots: Roots) -> None:
                 roots[value] = found.copy().pop() if len(found) == 1 else None
         return
     for out in inst.outs:
-        if out.type.is_pointer and out.type.is_scalar and not inst.operands:
+        if out.type.is_pointer and not inst.operands:
             roots[out] = out
-        elif out.type.is_pointer and out.type.is_scalar and inst.operands[0] in roots:
-            roots[out] = roots[inst.operands[0]]
+        elif out.type.is_pointer:
+            found = {roots[v] for v in inst.operands if v in roots}
+            if found:
+                roots[out] = found.pop() if len(found) == 1 else None
 
 
 class _Carrier(Rewriter):
-    def __init__(self, roots: Roots) -> None:
+    def __init__(self, roots: Roots, carried: Collection[Value]) -> None:
         super().__init__()
         self.roots = roots
+        self.carried = carried
         self.distance: dict[Value, Value] = {}
 
     def visit(self, inst: Inst) -> None:
@@ -84,7 +94,7 @@ class _Carrier(Rewriter):
             self.append(replace(inst, operands=tuple(operands)))
             return
         n = len(inst.outs)
-        moved = {i for i, out in enumerate(inst.outs) if self.roots.get(out) is not None}
+        moved = {i for i, out in enumerate(inst.outs) if out in self.carried}
         for i in moved if inst.op.name != "if" else ():
             at = len(operands) - n + i
             operands[at] = self.offset(operands[at])
@@ -112,7 +122,7 @@ class _Carrier(Rewriter):
         params = list(region.params)
         for i in moved if params else ():
             at = len(params) - n + i
-            params[at] = Value(_OFFSET, region.params[at].hint)
+            params[at] = Value(_OFFSET.with_shape(region.params[at].shape), region.params[at].hint)
             self.replaced[region.params[at]] = self.pointer(region.params[at], params[at])
         for inst in region.body[:-1]:
             self.visit(inst)
@@ -127,18 +137,24 @@ class _Carrier(Rewriter):
         """What stands for the pointer `old`, of which only the distance is carried."""
         root = self.roots[old]
         assert root is not None
-        pointer = self.emit("addptr", root, offset, hints=[old.hint])
+        base = self.emit("broadcast", root, shape=offset.shape) if offset.shape else root
+        pointer = self.emit("addptr", base, offset, hints=[old.hint])
         self.distance[pointer] = offset
         return pointer
 
     def offset(self, pointer: Value) -> Value:
-        """How far `pointer` is from its root, in elements."""
+        """How far `pointer` is from its root, in elements; of a block, how far each is."""
         if pointer in self.distance:
             return self.distance[pointer]
         inst = self.producer.get(pointer)
         if inst is None or not inst.operands:
             return self.const(0, _OFFSET)
         before = self.offset(inst.operands[0])
-        if inst.op.name != "addptr":  # a hint
-            return before
-        return self.emit("add", before, self.emit("cast", inst.operands[1], type=_OFFSET))
+        if inst.op.name == "addptr":
+            wide = _OFFSET.with_shape(pointer.shape)
+            return self.emit("add", before, self.emit("cast", inst.operands[1], type=wide))
+        if inst.op.has(Trait.SHAPE):
+            moved = [before, *(self.offset(v) for v in inst.operands[1:])]
+            made = self.append(make(inst.op.name, moved, dict(inst.attrs), loc=self.loc))
+            return made.outs[inst.outs.index(pointer)]
+        return before  # a hint

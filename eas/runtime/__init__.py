@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from eas import config
 from eas.errors import BackendUnavailable, EasError
-from eas.ir import IRModule
+
+if TYPE_CHECKING:
+    from eas.ir import IRModule
 
 __all__ = [
     "BACKENDS",
@@ -45,6 +47,8 @@ class Runtime(ABC):
     """One way to run kernels. There is one object per backend, and threads may share it."""
 
     name: str
+    ignored_facts: frozenset[str] = frozenset()
+    """Kinds of launch facts that make no difference to its code, and so no variants."""
 
     def is_available(self) -> bool:
         """Whether kernels can run here; never raises."""
@@ -151,7 +155,7 @@ def require(runtime: Runtime) -> Runtime:
 
 
 def _first_available() -> Runtime:
-    hosts = [_runtime(b.name) for b in BACKENDS if b.is_host]
+    hosts = (_runtime(b.name) for b in BACKENDS if b.is_host)  # loads no more than it has to
     return next(r for r in hosts if r.is_available())  # the interpreter always is
 
 

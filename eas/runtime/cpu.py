@@ -5,24 +5,25 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, cast
 
 import numpy as np
 
-from eas import config, dtypes, numerics
+from eas import config, dtypes
 from eas.errors import ArgumentError, KernelError, SourcePlace
-from eas.ir import Arg, IRModule
-from eas.ops.machine import Buffer
 from eas.runtime import Executable, Grid, Runtime, jit, require
-from eas.runtime.checked_program import CheckedProgram
-from eas.runtime.device_log import DeviceLog, LogFormat
 from eas.runtime.host_cpu import num_threads
-from eas.runtime.launch_queue import LaunchQueue
+from eas.runtime.launch_queue import LaunchQueue, Span
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.native_pool import pool
+from eas.types import Type
+
+if TYPE_CHECKING:
+    from eas.runtime.device_log import DeviceLog, LogFormat
 
 
 class NativeCode(Protocol):
@@ -33,10 +34,9 @@ class NativeCode(Protocol):
     thread; the first 64 are zero when a thread meets a launch and keep what the kernel puts there
     until the launch ends. If a program fails it sets an `ErrorRecord`, whose `place` is an index
     into `places`: the message of a device_assert, or the name of a buffer; and the kernel line.
+    The code itself is `object`, an object file for this machine, or else `llvm`, a text.
     """
 
-    @property
-    def llvm(self) -> str: ...
     @property
     def entry(self) -> str: ...
     @property
@@ -45,11 +45,24 @@ class NativeCode(Protocol):
     def places(self) -> Sequence[tuple[str, SourcePlace | None]]: ...
 
 
+class Argument(Protocol):
+    """One runtime argument of a kernel."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def is_buffer(self) -> bool: ...
+
+
 class NativeExecutable(Executable, Protocol):
     """An executable with native code; this runtime keeps the loaded code in `loaded`."""
 
     loaded: LoadedKernel | None
 
+    @property
+    def args(self) -> Sequence[Argument]: ...
     @property
     def native(self) -> NativeCode: ...
 
@@ -82,17 +95,17 @@ def slot_count(n_args: int) -> int:
 class LoadedKernel:
     """A kernel in memory; its code lives as long as this object."""
 
-    def __init__(self, module: IRModule, native: NativeCode) -> None:
-        self.code = jit.load(native.llvm, pipeline="plain" if config.noopt() else "quick")
+    def __init__(self, args: Sequence[Argument], native: NativeCode) -> None:
+        self.code = _code(native)
         self.address = self.code.address(native.entry)
         self.scratch_nbytes = native.scratch_nbytes
-        self.args = module.args
+        self.args = args
         self.logs: Sequence[LogFormat] = getattr(native, "logs", ())
         """Formats of `device_print`; a launch of such a kernel needs a `DeviceLog`."""
         self.rate = ctypes.c_int64(0)
         """What the pool learned of the time of one program."""
-        self._encoders = tuple(functools.partial(_encoder(arg), arg) for arg in module.args)
-        self._slots = ctypes.c_uint64 * slot_count(len(module.args))
+        self._encoders = tuple(functools.partial(_encoder(arg), arg) for arg in args)
+        self._slots = ctypes.c_uint64 * slot_count(len(args))
 
     def slots(
         self, args: Sequence[object], grid: Grid, record: ErrorRecord, log: DeviceLog | None = None
@@ -108,10 +121,33 @@ class LoadedKernel:
         return self._slots(*values, *grid, ctypes.addressof(record), log_address, *sizes)
 
 
+    def spans(
+        self, slots: ctypes.Array[ctypes.c_uint64], writes: Sequence[str] | None
+    ) -> list[Span]:
+        """The memory of the buffers in these slots; `writes` names those written, None means all."""
+        sizes = len(self.args) + 5
+        return [
+            Span(slots[i], slots[i] + slots[sizes + i] * arg.type.dtype.nbytes, writes is None or arg.name in writes)
+            for i, arg in enumerate(self.args)
+            if arg.is_buffer
+        ]
+
+
+def _code(native: Any) -> jit.LoadedCode:
+    blob = getattr(native, "object", None)
+    if blob is not None:
+        return jit.load_object(blob)
+    return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE)
+
+
+_MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool
+
+
 class CpuRuntime(Runtime):
     """Runs machine code on the cores of this computer."""
 
     name = "cpu"
+    ignored_facts = frozenset({"aligned_64"})  # unaligned vectors cost nothing; streams align themselves
 
     def __init__(self) -> None:
         self.queue = LaunchQueue()
@@ -126,16 +162,19 @@ class CpuRuntime(Runtime):
         native = cast(NativeExecutable, executable)
         kernel = self.loaded(native)
         record = ErrorRecord()
-        log = DeviceLog(kernel.logs, math.prod(grid)) if kernel.logs else None
+        log = _log(kernel, grid) if kernel.logs else None
         slots = kernel.slots(args, grid, record, log)
-        if sync:
-            self.queue.drain()
+        if sync and not self.queue.pending.value:
             _execute(native, kernel, slots, grid, record, args, log)
-        else:
-            task = functools.partial(
-                _execute, native, kernel, slots, grid, record, tuple(args), log
-            )
-            self.queue.submit(task, config.max_in_flight())
+            return
+        # What a kernel prints comes in the order of the launches.
+        spans = None if log is not None else kernel.spans(slots, getattr(native, "writes", None))
+        if sync:
+            self.queue.wait_for(spans)
+            _execute(native, kernel, slots, grid, record, args, log)
+            return
+        task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log)
+        self.queue.submit(task, config.max_in_flight(), spans, min(num_threads(), _MAX_QUEUE_THREADS))
 
     def synchronize(self) -> None:
         """Every launch has ended; raises the first error of those that were not waited for."""
@@ -151,8 +190,14 @@ class CpuRuntime(Runtime):
             with jit.lock:
                 found = executable.loaded
                 if found is None:
-                    found = executable.loaded = LoadedKernel(executable.module, executable.native)
+                    found = executable.loaded = LoadedKernel(executable.args, executable.native)
         return found
+
+
+def _log(kernel: LoadedKernel, grid: Grid) -> DeviceLog:
+    from eas.runtime.device_log import DeviceLog
+
+    return DeviceLog(kernel.logs, math.prod(grid))
 
 
 # --- running --------------------------------------------------------------------------------------
@@ -202,6 +247,9 @@ def raise_error(
     name: str, places: Sequence[tuple[str, SourcePlace | None]], grid: Grid, record: ErrorRecord
 ) -> NoReturn:
     """The error that the interpreter raises for the same failure."""
+    from eas.ops.machine import Buffer
+    from eas.runtime.checked_program import CheckedProgram
+
     text, loc = places[record.place]
     x, rest = record.program % grid[0], record.program // grid[0]
     program = CheckedProgram(name)
@@ -220,16 +268,17 @@ def raise_error(
 
 # --- arguments ------------------------------------------------------------------------------------
 
+_F32_MAX = float(np.finfo(np.float32).max)
 Slot = tuple[int, int]  # the 8 bytes, and the number of elements
 
 
-def _encoder(arg: Arg) -> Callable[[Arg, Any], Slot]:
+def _encoder(arg: Argument) -> Callable[[Argument, Any], Slot]:
     if arg.is_buffer:
         return _buffer_slot
     return _float_slot if arg.type.dtype.is_float else _integer_slot
 
 
-def _buffer_slot(arg: Arg, given: Any) -> Slot:
+def _buffer_slot(arg: Argument, given: Any) -> Slot:
     dtype = arg.type.dtype
     if type(given) is np.ndarray and given.dtype is dtype.np_storage and given.ndim == 1:
         flags = given.flags
@@ -253,7 +302,7 @@ def _buffer_slot(arg: Arg, given: Any) -> Slot:
     return given.ctypes.data, given.size
 
 
-def _integer_slot(arg: Arg, given: Any) -> Slot:
+def _integer_slot(arg: Argument, given: Any) -> Slot:
     dtype = arg.type.dtype
     if type(given) is int and dtype.min <= given <= dtype.max:
         return given, 0
@@ -264,15 +313,19 @@ def _integer_slot(arg: Arg, given: Any) -> Slot:
     return int(given), 0
 
 
-def _float_slot(arg: Arg, given: Any) -> Slot:
+def _float_slot(arg: Argument, given: Any) -> Slot:
     dtype = arg.type.dtype
+    if type(given) is float and dtype is dtypes.f32 and abs(given) <= _F32_MAX:
+        return int.from_bytes(struct.pack("<f", given), "little"), 0
+    from eas import numerics
+
     _check_number(arg, given)
     with np.errstate(all="ignore"):
         value = numerics.round_to(np.asarray(given, np.float64), dtype)
     return int.from_bytes(numerics.encode(value, dtype).tobytes(), "little"), 0
 
 
-def _check_number(arg: Arg, given: object) -> None:
+def _check_number(arg: Argument, given: object) -> None:
     if not isinstance(given, bool | int | float | np.bool_ | np.integer | np.floating):
         raise ArgumentError(
             f"argument {arg.name} is a number of type {arg.type}, got {type(given).__name__}"

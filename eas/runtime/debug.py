@@ -1,8 +1,8 @@
 """What `EAS_DEBUG` prints, all of it to stderr: backends and a summary, launches, the IR.
 
 1 and above: each backend once when it first runs a kernel, and a closing line when the process ends.
-2 and above: one line per launch, and the rates of a native one. 4 and above: the LLVM text of each
-variant. 5: its IR, and the scheduled IR that the text was made from. 3 stands for the lazy graph.
+2 and above: one line per launch, and the rates of a native one. 4 and above: the LLVM or Metal
+text of each variant. 5: its IR, and the scheduled IR that the text was made from. 3 stands for the lazy graph.
 """
 
 from __future__ import annotations
@@ -52,6 +52,15 @@ def show_native(scheduled: IRModule, facts: Iterable[str], llvm: str) -> None:
         _print(f"*** scheduled IR {about}\n{print_module(scheduled)}".rstrip())
     if config.debug() >= 4:
         _print(f"*** LLVM {about}\n{llvm}".rstrip())
+
+
+def show_metal(scheduled: IRModule, facts: Iterable[str], msl: str) -> None:
+    """Print what a new variant became for Metal."""
+    about = f"of {scheduled.name}, relies on: {', '.join(facts) or 'nothing'}"
+    if config.debug() >= 5:
+        _print(f"*** scheduled IR {about}\n{print_module(scheduled)}".rstrip())
+    if config.debug() >= 4:
+        _print(f"*** MSL {about}\n{msl}".rstrip())
 
 
 class Ledger:

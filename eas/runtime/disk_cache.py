@@ -6,10 +6,8 @@ import contextlib
 import functools
 import hashlib
 import os
-import random
 import stat
 import struct
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +31,10 @@ _OPEN_FLAGS = (
     | getattr(os, "O_NONBLOCK", 0)
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
+)
+
+_WRITE_FLAGS = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
 
 
@@ -60,7 +62,7 @@ class DiskCache:
         """Why the last failed read or write failed; for `python -m eas doctor`."""
         self._check_every = check_every
         # Most processes put a few entries only: a random start makes their checks add up.
-        self._puts = random.randrange(check_every)
+        self._puts = int.from_bytes(os.urandom(2), "little") % check_every
 
     def get(self, key: str) -> bytes | None:
         """The bytes last put under `key`, or None if there are none that can be trusted."""
@@ -238,9 +240,15 @@ def _make_private_dirs(root: Path, leaf: Path) -> None:
             raise NotADirectoryError(f"{folder} is a symbolic link")
 
 
+def _new_file(folder: Path) -> tuple[int, Path]:
+    """An open temporary file; by hand, since importing tempfile takes longer than a warm start."""
+    temp = folder / f"{_TEMP_PREFIX}{os.urandom(8).hex()}"
+    return os.open(temp, _WRITE_FLAGS, 0o600), temp
+
+
 def _write_atomically(path: Path, blob: bytes) -> None:
     """Other processes see the old entry or the new one, never a part; a crash leaves a bad digest."""
-    fd, temp = tempfile.mkstemp(prefix=_TEMP_PREFIX, dir=path.parent)
+    fd, temp = _new_file(path.parent)
     try:
         with open(fd, "wb") as file:
             file.write(blob)

@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from eas.errors import SourcePlace
-from eas.indexing import Fact
+from eas.facts import Fact
 from eas.runtime import elf, jit
 from eas.runtime import launch_layout as ll
 from eas.runtime.cpu import ErrorRecord, LoadedKernel, raise_error
@@ -36,7 +36,8 @@ MISSING: Final = object()
 """No default; no such item."""
 
 Places = Sequence[tuple[str, SourcePlace | None]]
-Call = Callable[[tuple[Any, ...], dict[str, Any], "tuple[int, ...] | None"], object]
+Call = Callable[..., object]
+"""`call(args, kwargs, grid)`; a fourth argument lets (address, size) stand for a buffer."""
 
 _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*
 _METH_FASTCALL = 0x80
@@ -303,11 +304,20 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-@functools.cache
+_methods: list[_MethodDef] = []
+
+
 def _method() -> _MethodDef:
-    """Shared by all launchers; this cache keeps it and its code for ever."""
-    code = jit.load(LAUNCHER_TEXT, pipeline="plain", keep_for_ever=True)
-    return _MethodDef(b"eas_launch", code.address("eas_launch"), _METH_FASTCALL, None)
+    """Shared by all launchers; kept, with its code, for ever.
+
+    functools.cache would give two threads that ask at once an object each and keep only one of them.
+    """
+    with jit.lock:
+        if not _methods:
+            code = jit.load(LAUNCHER_TEXT, pipeline="plain", keep_for_ever=True)
+            address = code.address("eas_launch")
+            _methods.append(_MethodDef(b"eas_launch", address, _METH_FASTCALL, None))
+        return _methods[0]
 
 
 def _new_function(plan: Words, state: _State) -> Call:

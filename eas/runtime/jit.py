@@ -61,13 +61,18 @@ def load(
     text: str, *, pipeline: Pipeline = DEFAULT_PIPELINE, keep_for_ever: bool = False
 ) -> LoadedCode:
     """Code that this processor runs; from the disk cache if it was ever compiled on this machine."""
-    cache, key = default_cache(), _key(text, pipeline)
+    cache, key = default_cache(), object_key(text, pipeline)
     known = cache.get(key)
     if known is not None:
         return _in_memory(known, keep_for_ever)
     blob = compile_object(text, pipeline)
     cache.put(key, blob)
     return _in_memory(blob, keep_for_ever)
+
+
+def load_object(blob: bytes) -> LoadedCode:
+    """The code of an object file that was made for this machine."""
+    return _in_memory(blob, keep_for_ever=False)
 
 
 def compile_object(text: str, pipeline: Pipeline = DEFAULT_PIPELINE) -> bytes:
@@ -190,10 +195,11 @@ def _quick_passes(llvm: Any) -> Any:
 # --- the cache ------------------------------------------------------------------------------------
 
 
-def _key(text: str, pipeline: Pipeline) -> str:
+def object_key(text: str, pipeline: Pipeline) -> str:
+    """Where the disk cache keeps the object file of a text."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     return "\0".join(
-        (_CACHE_FORMAT, __version__, _llvm_version(), host_cpu().fingerprint, pipeline, digest)
+        (_CACHE_FORMAT, __version__, llvm_version(), host_cpu().fingerprint, pipeline, digest)
     )
 
 
@@ -205,7 +211,7 @@ def _llvmlite_folder() -> Path | None:
 
 
 @functools.cache
-def _llvm_version() -> str:
+def llvm_version() -> str:
     """Changes when another LLVM is installed; importlib.metadata would cost more than loading code."""
     folder = _llvmlite_folder()
     if folder is None:

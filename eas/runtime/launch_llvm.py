@@ -2,7 +2,8 @@
 
 `eas_launch(self, argv, argc)` is a METH_FASTCALL function of CPython. `self` is a tuple whose first
 item is the address of a plan, rows of 8-byte words that `fast_launch.py` lays out; the three
-arguments are the tuple, the dict and the grid of a call. Whatever is not exactly what the plan
+arguments are the tuple, the dict and the grid of a call. A fourth one, which only eas itself gives,
+says that a tuple in place of an array is an address and a number of elements. Whatever is not exactly what the plan
 expects gives `NotImplemented`, before anything has happened; the Python path then takes over.
 """
 
@@ -278,8 +279,10 @@ entry:
   %plan = call ptr @PyLong_AsVoidPtr(ptr %address)
 {plan("tuple")}{plan("dict")}{plan("none")}{plan("not_implemented")}{plan("pending")}
 {plan("n_args", "i64")}{plan("pool_run")}{plan("n_threads", "i64")}{plan("on_error")}{plan("n_variants", "i64")}{plan("variants")}
+  %raw = icmp eq i64 %argc, 4
   %three = icmp eq i64 %argc, 3
-  br i1 %three, label %unpack, label %refuse
+  %counted = or i1 %raw, %three
+  br i1 %counted, label %unpack, label %refuse
 unpack:
   %args = load ptr, ptr %argv
   %kwargs.p = getelementptr ptr, ptr %argv, i64 1
@@ -301,7 +304,7 @@ guard:
   %g = call i1 @guards_hold(ptr %plan)
   br i1 %g, label %read, label %refuse
 read:
-  %a = call i1 @read_arguments(ptr %plan, ptr %args, ptr %kwargs, ptr %frame)
+  %a = call i1 @read_arguments(ptr %plan, ptr %args, ptr %kwargs, ptr %frame, i1 %raw)
   br i1 %a, label %size, label %refuse
 size:
   %n = call i64 @grid_of(ptr %plan, ptr %grid, ptr %frame)

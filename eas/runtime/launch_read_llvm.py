@@ -76,11 +76,24 @@ bad:
 
 # A buffer argument: exactly an ndarray of the dtype, in one piece, writable if it is written.
 BUFFER_TEXT = f"""
-define internal i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame) nounwind {{
+define internal i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame, i1 %raw) nounwind {{
 entry:
-{plan("ndarray")}{plan("n_args", "i64")}{array("type", "ptr")}
+  %overflow = alloca i32
+{plan("ndarray")}{plan("tuple")}{plan("n_args", "i64")}{array("type", "ptr")}{field(PARAM, "row", "slot")}{field(PARAM, "row", "nbytes")}
   %is_array = icmp eq ptr %type, %ndarray
-  br i1 %is_array, label %array, label %bad
+  br i1 %is_array, label %array, label %other
+other:
+  %is_tuple = icmp eq ptr %type, %tuple
+  %is_raw = and i1 %is_tuple, %raw
+  br i1 %is_raw, label %memory, label %bad
+memory:
+  %address.o = call ptr @PyTuple_GetItem(ptr %object, i64 0)
+  %count.o = call ptr @PyTuple_GetItem(ptr %object, i64 1)
+  %address = call i64 @PyLong_AsLongLongAndOverflow(ptr %address.o, ptr %overflow)
+  %count = call i64 @PyLong_AsLongLongAndOverflow(ptr %count.o, ptr %overflow)
+  %rest = urem i64 %address, %nbytes
+  %is_aligned = icmp eq i64 %rest, 0
+  br i1 %is_aligned, label %store, label %bad
 array:
 {array("dtype", "ptr")}{field(PARAM, "row", "expected", "ptr")}{array("flags", "i32")}{field(PARAM, "row", "flags", "i32", "needed")}
   %is_dtype = icmp eq ptr %dtype, %expected
@@ -96,25 +109,28 @@ axis:
   %k = phi i32 [ 0, %measure ], [ %k1, %extent ]
   %size = phi i64 [ 1, %measure ], [ %size1, %extent ]
   %more = icmp slt i32 %k, %ndim
-  br i1 %more, label %extent, label %store
+  br i1 %more, label %extent, label %measured
 extent:
   %d.p = getelementptr i64, ptr %shape, i32 %k
   %d = load i64, ptr %d.p
   %size1 = mul i64 %size, %d
   %k1 = add i32 %k, 1
   br label %axis
+measured:
+  br label %store
 store:
-{field(PARAM, "row", "slot")}{field(PARAM, "row", "nbytes")}
-  %length = mul i64 %size, %nbytes
-  %stop = add i64 %data, %length
+  %start = phi i64 [ %address, %memory ], [ %data, %measured ]
+  %elements = phi i64 [ %count, %memory ], [ %size, %measured ]
+  %length = mul i64 %elements, %nbytes
+  %stop = add i64 %start, %length
   %at = getelementptr i64, ptr %frame, i64 %slot
-  store i64 %data, ptr %at
+  store i64 %start, ptr %at
 {frame("end", ENDS, "%slot")}
   store i64 %stop, ptr %end
   %size.i0 = add i64 %slot, %n_args
   %size.i = add i64 %size.i0, 5
   %size.p = getelementptr i64, ptr %frame, i64 %size.i
-  store i64 %size, ptr %size.p
+  store i64 %elements, ptr %size.p
   ret i1 true
 bad:
   ret i1 false
@@ -182,7 +198,7 @@ bad:
 
 # Every parameter from the tuple, the dict or its default; every keyword is used.
 ARGUMENTS_TEXT = f"""
-define internal i1 @read_arguments(ptr %plan, ptr %args, ptr %kwargs, ptr %frame) nounwind {{
+define internal i1 @read_arguments(ptr %plan, ptr %args, ptr %kwargs, ptr %frame, i1 %raw) nounwind {{
 entry:
 {plan("n_params", "i64")}{plan("params")}
   %given = call i64 @PyTuple_Size(ptr %args)
@@ -218,7 +234,7 @@ have:
   switch i64 %kind, label %scalar [ i64 {BUFFER}, label %buffer
                                     i64 {CONSTANT}, label %constant ]
 buffer:
-  %b = call i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame)
+  %b = call i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame, i1 %raw)
   br label %read
 scalar:
   %s = call i1 @read_scalar(ptr %plan, ptr %row, ptr %object, ptr %frame, i64 %kind)

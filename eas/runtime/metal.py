@@ -27,7 +27,7 @@ class MetalRuntime(Runtime):
             OSError,
         ) as error:  # OSError: it is there, but its libraries do not load
             return f"{EXTENSION} cannot be imported ({error}); run tools/build_metal_ext.py"
-        return "the Metal code generator is not part of this version yet"
+        return "the native Metal runtime is not part of this version yet"
 
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True

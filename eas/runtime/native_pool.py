@@ -32,7 +32,17 @@ class NativePool:
         self._run = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.run_address)
         reset = ctypes.CFUNCTYPE(None)(self._code.address("eas_pool_reset"))
         reset()
+        self._share = ctypes.CFUNCTYPE(None, _pointer, _pointer)(
+            self._code.address("eas_pool_share")
+        )
         os.register_at_fork(after_in_child=reset)
+
+    def share(self, parallel: int | None, max_threads: int | None) -> None:
+        """Run on the threads of an OpenMP runtime from now on: its GOMP_parallel and omp_get_max_threads.
+
+        Launches with another number of threads than OpenMP has, and those after fork, use our own.
+        """
+        self._share(parallel, max_threads)
 
     def run(
         self,

@@ -5,6 +5,9 @@ itself; each worker that joins wakes one more, so that many start in logarithmic
 a job: its caller unlinks it when no program is left and waits until no worker is inside. A worker
 touches a job only while it is counted in `helpers`, and leaves it under the mutex.
 
+Where another library already keeps threads that OpenMP gave it, a job runs on those (`eas_pool_share`):
+two pools that wait for work in turns would take the cores from each other.
+
 Waiting is never unbounded spinning: a worker without work and a caller without programs look at a
 counter for `SPIN_NS`, then sleep on a condition variable.
 """
@@ -58,6 +61,8 @@ _DECLARATIONS = """
 @has_key = internal global i32 0
 @key = internal global i64 0
 @tickets = internal global i32 0, align 64
+@team_run = internal global ptr null
+@team_size = internal global ptr null
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -220,6 +225,7 @@ entry:
   store ptr null, ptr @jobs
   store i32 0, ptr @parked
   store i64 0, ptr @workers
+  store ptr null, ptr @team_run        ; an OpenMP team does not survive fork either
   %pid = call i32 @getpid()
   store i32 %pid, ptr @owner
   %has_key = load i32, ptr @has_key
@@ -233,6 +239,52 @@ make_key:
   br label %end
 end:
   ret void
+}
+
+; From now on jobs run on the threads of OpenMP: GOMP_parallel and omp_get_max_threads, or null.
+define void @eas_pool_share(ptr %run, ptr %size) nounwind {
+  store ptr %size, ptr @team_size
+  store ptr %run, ptr @team_run
+  ret void
+}
+
+define internal void @team_member(ptr %job) nounwind {
+entry:
+  %nbytesp = getelementptr %job, ptr %job, i64 0, i32 5
+  %nbytes = load i64, ptr %nbytesp
+  %none = icmp eq i64 %nbytes, 0
+  br i1 %none, label %work, label %prepare
+prepare:
+  %memory = call ptr @callers_scratch(i64 %nbytes)
+  %failed = icmp eq ptr %memory, null   ; never for the caller, who then does it all
+  br i1 %failed, label %end, label %work
+work:
+  %scratch = phi ptr [ null, %entry ], [ %memory, %prepare ]
+  %count = call i64 @work_on(ptr %job, ptr %scratch)
+  br label %end
+end:
+  ret void
+}
+
+; Whether a team of that many threads stands ready: another size would make OpenMP end and start threads.
+define internal i1 @has_team(i64 %threads) nounwind {
+entry:
+  %run = load ptr, ptr @team_run
+  %none = icmp eq ptr %run, null
+  br i1 %none, label %no, label %ask
+ask:
+  %pid = call i32 @getpid()
+  %owner = load i32, ptr @owner
+  %ours = icmp eq i32 %pid, %owner
+  br i1 %ours, label %count, label %no
+count:
+  %sizef = load ptr, ptr @team_size
+  %size = call i32 %sizef()
+  %size64 = sext i32 %size to i64
+  %fits = icmp eq i64 %size64, %threads
+  ret i1 %fits
+no:
+  ret i1 false
 }
 
 define internal void @link(ptr %job, i64 %threads) nounwind {
@@ -302,6 +354,7 @@ end:
 }
 
 define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate) nounwind {
+entry:
   %job = alloca %job, align 64
   call void @llvm.memset.p0.i64(ptr align 64 %job, i8 0, i64 192, i1 false)
   %fnp = getelementptr %job, ptr %job, i64 0, i32 1
@@ -322,6 +375,20 @@ define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i
   store i32 %limit, ptr %limitp
   %cursorp = getelementptr %job, ptr %job, i64 0, i32 11
   store i64 %begin, ptr %cursorp
+  %shares = call i1 @has_team(i64 %threads)
+  br i1 %shares, label %team, label %own
+team:
+  %team_run = load ptr, ptr @team_run
+  %size = trunc i64 %threads to i32
+  %s0 = call i64 @now_ns()
+  call void %team_run(ptr @team_member, ptr %job, i32 %size, i32 0)
+  %s1 = call i64 @now_ns()
+  %passed = sub i64 %s1, %s0
+  %of_all = mul i64 %passed, %threads
+  %programs = sub i64 %n, %begin
+  call void @learn(ptr %rate, i64 %of_all, i64 %programs)
+  ret void
+own:
   call void @link(ptr %job, i64 %threads)
   %t0 = call i64 @now_ns()
   %count = call i64 @work_on(ptr %job, ptr %scratch)

@@ -14,8 +14,8 @@ import numpy as np
 
 from eas import config
 from eas.dtypes import DType
-from eas.frontend.globals_read import _CHANGES, _MISSING, Dependencies, _contents, _freeze
-from eas.indexing import Fact
+from eas.facts import Fact
+from eas.frontend.globals_read import MISSING, Dependencies, contents
 from eas.runtime import fast_launch as fl
 from eas.runtime import get_runtime
 from eas.runtime.cpu import CpuRuntime, NativeExecutable
@@ -200,22 +200,13 @@ def _axis(param: Param | None, block: int) -> Axis | None:
 
 def _dependency_guards(dependencies: Dependencies) -> tuple[Guard, ...] | None:
     """`Dependencies.is_current` by identity; None if that takes more than identity."""
+    found = dependencies.identities()
+    if found is None:
+        return None
     guards: list[Guard] = []
-    for table, name, value, frozen in dependencies._names:
-        now = table.get(name, _MISSING)
-        if type(table) is not dict or value is _CHANGES or (now is not value and _freeze(now) != frozen):
-            return None
-        guards.append(fl.ItemGuard(table, name, fl.MISSING if now is _MISSING else now))
-    for fn, code, defaults, kwdefaults, _ in dependencies._functions:
-        seen = (fn.__defaults__, fn.__kwdefaults__)
-        if fn.__code__ is not code or seen[0] is not defaults or seen[1] is not kwdefaults:
-            return None
-        guards.append(fl.FunctionGuard(fn, code, *seen))
-    for cell, value, frozen in dependencies._cells:
-        now = _contents(cell)
-        if value is _CHANGES or now is _MISSING or (now is not value and _freeze(now) != frozen):
-            return None
-        guards.append(fl.CellGuard(cell, now))
+    guards += [fl.ItemGuard(table, name, fl.MISSING if value is MISSING else value) for table, name, value in found.items]
+    guards += [fl.FunctionGuard(fn, code, fn.__defaults__, fn.__kwdefaults__) for fn, code in found.functions]
+    guards += [fl.CellGuard(cell, value) for cell, value in found.cells]
     return tuple(guards)
 
 
@@ -225,6 +216,6 @@ def _holds(guard: Guard) -> bool:
         case fl.ItemGuard(table, key, value):
             return table.get(key, fl.MISSING) is value
         case fl.CellGuard(cell, value):
-            return _contents(cell) is value
+            return contents(cell) is value
         case fl.FunctionGuard(fn, code, defaults, kwdefaults):
             return fn.__code__ is code and fn.__defaults__ is defaults and fn.__kwdefaults__ is kwdefaults

@@ -1,0 +1,24 @@
+"""Facts of a launch: what distinguishes the variants of a compiled kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FactKind = Literal["equals_1", "positive", "divisible_16", "aligned_64", "disjoint", "fits_32"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fact:
+    """Something that a launch may find to hold; `arg` is empty for facts of the whole launch.
+
+    equals_1, positive, divisible_16: of an integer scalar; aligned_64: a buffer starts at a
+    multiple of 64 bytes; disjoint: no written buffer overlaps another argument; fits_32: every
+    buffer has less than 2**31 elements.
+    """
+
+    kind: FactKind
+    arg: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.arg})" if self.arg else self.kind

@@ -1,0 +1,133 @@
+"""What compiling does: trace -> verify -> passes -> schedule -> LLVM text; a launch from the disk cache loads none of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from eas._version import __version__
+from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
+from eas.cost import program_cost
+from eas.errors import EasError
+from eas.facts import Fact
+from eas.frontend import operators
+from eas.frontend.constexpr import Static
+from eas.frontend.trace import Traced, trace
+from eas.indexing import launch_facts
+from eas.ir import IRModule, verify
+from eas.irtext import LocTable, parse_module, print_module
+from eas.passes import optimise
+from eas.passes.check_convergence import check_convergence
+from eas.passes.specialise import specialise
+from eas.runtime import debug
+from eas.runtime.disk_cache import default_cache
+from eas.runtime.grid import GridInfo
+from eas.runtime.source_stamp import source_stamp
+from eas.summary import ArgType, Summary
+from eas.types import Type
+
+if TYPE_CHECKING:
+    from eas.codegen.llvm import NativeCode
+    from eas.codegen.msl import MetalCode
+    from eas.schedule.metal_target import MetalTarget
+
+_ = operators  # gives traced values their operators
+
+
+def trace_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None = None) -> Traced:
+    """The verified IR of a kernel for argument types and trace-time values."""
+    traced = trace(fn, arguments, math)
+    if verify(traced.module).mode == "thread":
+        check_convergence(traced.module)
+    declared = arguments.get("num_warps")
+    warps = declared.value if isinstance(declared, Static) else num_warps
+    return traced if warps is None else replace(traced, module=traced.module.with_attrs(num_warps=warps))
+
+
+def summarise(module: IRModule) -> Summary:
+    """What launches need to know of traced IR."""
+    grid = GridInfo(module.name, module.mode, frozenset(program_axes(module)), block_lengths(module), frozenset(num_programs_axes(module)))
+    args = tuple(ArgType(a.name, a.type, a.attrs) for a in module.args)
+    return Summary(module.name, args, writes(module), reads(module), grid, launch_facts(module), module.attr("threads", 1))
+
+
+def make_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModule:
+    """The optimised module of a variant, told as `EAS_DEBUG` asks."""
+    module = compile_module(traced, facts, noopt)
+    debug.show_ir(module, sorted(map(str, facts)))
+    return module
+
+
+def load_code_generator() -> None:
+    """Import what `make_native` will need."""
+    import eas.codegen.llvm
+    import eas.schedule.cpu
+    import eas.schedule.nest_loops  # noqa: F401
+
+
+def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool) -> NativeCode:
+    """The code of a variant for this machine's CPU."""
+    from eas.codegen.llvm import generate
+    from eas.runtime.host_cpu import host_cpu
+    from eas.schedule.cpu import schedule
+    from eas.schedule.target import host_target
+
+    scheduled = schedule(module, host_target(host_cpu().vector_nbytes))
+    native = generate(scheduled, check_bounds)
+    cost = program_cost(module)
+    native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
+    debug.show_native(scheduled, sorted(map(str, facts)), native.llvm)
+    return native
+
+
+def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
+    """The Metal text of a variant, and what a runtime needs to launch it."""
+    from eas.codegen.msl import generate_msl
+    from eas.schedule.lanes import layouts_of
+    from eas.schedule.metal import schedule_metal
+    from eas.schedule.metal_target import DEFAULT
+
+    target = target or DEFAULT
+    scheduled = schedule_metal(module, target, num_warps=module.attr("num_warps"), is_serial=noopt)
+    code = replace(generate_msl(scheduled, target), layouts=layouts_of(scheduled))
+    debug.show_metal(scheduled, sorted(map(str, facts)), code.text)
+    return code
+
+
+def compile_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModule:
+    """Specialise and optimise, or take the result of an earlier process from disk."""
+    locs = LocTable()
+    text = print_module(traced, locs)
+    names = sorted(str(fact) for fact in facts)
+    key = hashlib.sha256("\0".join([__version__, source_stamp(), str(noopt), *names, text]).encode()).hexdigest()
+    cache = default_cache()
+    known = cache.get(key)
+    if known is not None:
+        module = _from_cache(known, locs, traced)
+        if module is not None:
+            return module
+    module = optimise(specialise(traced, facts), noopt=noopt)
+    if len(locs.places) == len(_places(module, locs).places):  # a pass invented no place
+        cache.put(key, print_module(module, locs).encode())
+    return module
+
+
+def _places(module: IRModule, locs: LocTable) -> LocTable:
+    copy = LocTable(locs.places)
+    print_module(module, copy)
+    return copy
+
+
+def _from_cache(data: bytes, locs: LocTable, traced: IRModule) -> IRModule | None:
+    """The module of a cache entry; an entry that this version cannot read, or of another kernel, is no entry."""
+    try:
+        module = verify(parse_module(data.decode(), locs))
+    except (EasError, ValueError, IndexError, KeyError):
+        return None
+    return module if _head(module) == _head(traced) else None
+
+
+def _head(module: IRModule) -> tuple[object, ...]:
+    return (module.name, module.mode, [(a.name, a.type) for a in module.args])
