@@ -1,25 +1,73 @@
-"""Kernels that everybody needs, written in `mk` as a user would: NumPy in, NumPy out, `out=` optional."""
+"""Kernels that everybody needs, written in `mk` as a user would.
 
-from eas.lib.attention import attention
+Every function takes NumPy arrays, eas tensors or torch tensors of any leading shape and returns
+what it was given; `out=` is optional.
+"""
+
+from eas.lib.activations import bias_gelu, silu, swiglu
+from eas.lib.conv2d import conv2d
+from eas.lib.dropout import dropout
 from eas.lib.elementwise import add, gelu
-from eas.lib.matmul import matmul
+from eas.lib.faces import takes_any
+from eas.lib.grouped_attention import attention
+from eas.lib.linear import int8_matvec, linear, matmul, quantise_int8
+from eas.lib.log_softmax import cross_entropy, log_softmax
 from eas.lib.norms import layer_norm, rms_norm
 from eas.lib.reductions import histogram, sum
+from eas.lib.rope import rope
 from eas.lib.rows import argmax, cumsum
 from eas.lib.softmax import softmax
-from eas.lib.transpose import transpose
+from eas.lib.stacks import transpose
+from eas.lib.topk import topk
+
+add = takes_any(add)
+argmax = takes_any(argmax, makes_integers=True)
+attention = takes_any(attention, gradient_args=3)
+bias_gelu = takes_any(bias_gelu, gradient_args=2)
+conv2d = takes_any(conv2d)
+cross_entropy = takes_any(cross_entropy, gradient_args=2)
+cumsum = takes_any(cumsum)
+dropout = takes_any(dropout)
+gelu = takes_any(gelu)
+histogram = takes_any(histogram, makes_integers=True)
+int8_matvec = takes_any(int8_matvec)
+layer_norm = takes_any(layer_norm, gradient_args=4)
+linear = takes_any(linear)
+log_softmax = takes_any(log_softmax, gradient_args=1)
+matmul = takes_any(matmul)
+quantise_int8 = takes_any(quantise_int8)
+rms_norm = takes_any(rms_norm, gradient_args=3)
+rope = takes_any(rope)
+silu = takes_any(silu, gradient_args=1)
+softmax = takes_any(softmax, gradient_args=1)
+sum = takes_any(sum)
+swiglu = takes_any(swiglu, gradient_args=2)
+topk = takes_any(topk)
+transpose = takes_any(transpose)
 
 __all__ = [
     "add",
     "argmax",
     "attention",
+    "bias_gelu",
+    "conv2d",
+    "cross_entropy",
     "cumsum",
+    "dropout",
     "gelu",
     "histogram",
+    "int8_matvec",
     "layer_norm",
+    "linear",
+    "log_softmax",
     "matmul",
+    "quantise_int8",
     "rms_norm",
+    "rope",
+    "silu",
     "softmax",
     "sum",
+    "swiglu",
+    "topk",
     "transpose",
 ]

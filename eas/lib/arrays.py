@@ -2,41 +2,100 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from eas import dtypes
+from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.tensor import Tensor, empty
 
+# NumPy arrays here; an eas.Tensor has what is asked of them, and may stand in their place.
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def need(ok: bool, message: str) -> None:
-    """Refuse arguments that do not fit together."""
+def need(ok: bool, message: str | Callable[[], str]) -> None:
+    """Refuse arguments that do not fit together; a message that shows dtypes takes longer to write than a small launch."""
     if not ok:
-        raise ArgumentError(message)
+        raise ArgumentError(message if isinstance(message, str) else message())
+
+
+def dtype_of(x: Any) -> DType:
+    """The element type of a NumPy array or an eas.Tensor."""
+    return _as_dtype(x.dtype)
+
+
+def _as_dtype(dtype: Any) -> DType:
+    return dtype if isinstance(dtype, DType) else dtypes.from_numpy(np.dtype(dtype))
+
+
+def is_float(x: Array) -> bool:
+    return dtype_of(x).is_float
+
+
+def need_float(x: Array, name: str) -> None:
+    need(is_float(x), lambda: f"{name} needs floats, got {x.dtype}")
 
 
 def check_small(*arrays: Array) -> None:
     """Offsets of these kernels are i32."""
-    for a in arrays:
-        need(a.size < 2**31, f"an array of {a.size} elements is too large: offsets are 32 bits")
+    largest = max(a.size for a in arrays)
+    need(largest < 2**31, lambda: f"an array of {largest} elements is too large: offsets are 32 bits")
 
 
-def check_matrix(x: Array) -> tuple[int, int]:
-    """(rows, columns) of a matrix that has columns."""
-    need(x.ndim == 2 and x.shape[1] > 0, f"expected a matrix with columns, got shape {x.shape}")
+def check_rows(x: Array) -> tuple[int, int]:
+    """(rows, columns) of an array of any leading shape, seen as rows along its last axis."""
+    need(x.ndim >= 1 and x.shape[-1] > 0, lambda: f"expected rows along the last axis, got shape {x.shape}")
     check_small(x)
-    return x.shape[0], x.shape[1]
+    return x.size // x.shape[-1], x.shape[-1]
 
 
 def check_vector(v: Array, length: int, name: str) -> None:
-    need(v.shape == (length,), f"{name} has shape {v.shape}, expected ({length},)")
+    need(v.shape == (length,), lambda: f"{name} has shape {v.shape}, expected ({length},)")
 
 
-def result(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
-    """`out` if it fits, or a new array."""
+def result(out: Array | None, shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
+    """`out` if it fits, or a new array: NumPy's, or an eas.Tensor on the device of `like`."""
     if out is None:
-        return np.empty(shape, dtype)
-    need(out.shape == shape and out.dtype == dtype, f"out is {out.dtype}{list(out.shape)}, expected {np.dtype(dtype)}{list(shape)}")
+        made: Array = _new(shape, dtype, like)
+        return made
+    need(out.shape == tuple(shape) and dtype_of(out) is _as_dtype(dtype), lambda: _misfit(out, shape, dtype))
     return out
+
+
+def _misfit(out: Array, shape: tuple[int, ...], dtype: Any) -> str:
+    shown = dtype if isinstance(dtype, DType) else np.dtype(dtype)
+    return f"out is {out.dtype}{list(out.shape)}, expected {shown}{list(shape)}"
+
+
+def _new(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+    if isinstance(like, Tensor):
+        return empty(shape, dtype=_as_dtype(dtype), device=like.device)
+    return empty(shape, dtype=dtype) if isinstance(dtype, DType) else np.empty(shape, dtype)
+
+
+def fill(x: Any, value: Any) -> None:
+    """Overwrite every element with a number, or with those of an array, unless that is `x` itself."""
+    memory = x._array if isinstance(x, Tensor) else x
+    given = value._array if isinstance(value, Tensor) else value
+    if isinstance(given, np.ndarray) and np.may_share_memory(memory, given):
+        return
+    if isinstance(x, Tensor):
+        x.copy_(value)
+    else:
+        x[...] = value
+
+
+def flat(x: Any, *shape: int) -> Array | None:
+    """The same memory in another shape, or None for a strided array, of which only a copy has it."""
+    made = x.reshape(shape)
+    memory, given = (a._array if isinstance(a, Tensor) else a for a in (made, x))
+    return made if np.may_share_memory(memory, given) else None
+
+
+def leading(shape: tuple[int, ...]) -> int:
+    """How many there are of what the axes after these describe."""
+    return math.prod(shape)

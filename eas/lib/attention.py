@@ -53,7 +53,7 @@ def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, causal:
          f"attention needs q [heads, n, D] and k, v [heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
     need(q.dtype == k.dtype == v.dtype, f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
     heads, n, d = q.shape
-    out = result(out, q.shape, q.dtype)
+    out = result(out, q.shape, q.dtype, q)
     check_small(q, k)
     bm, bn = tiles or (tile(n, SCORES_TILE), tile(k.shape[1], SCORES_TILE))
     # 2 ** (x * log2(e)) is exp(x), and cheaper.

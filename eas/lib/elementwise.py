@@ -24,28 +24,29 @@ def add_kernel(x, y, out, N, BLOCK: constexpr):
 def gelu_kernel(x, a, b, out, N, TANH: constexpr, BLOCK: constexpr):
     offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mask = offs < N
-    v = a * wide(mk.load(x, offs, mask)) + b
+    v = mk.fma(wide(mk.load(x, offs, mask)), a, b)
+    half = 0.5 * v
     if TANH:
-        inner = 0.7978845608028654 * (v + 0.044715 * v * v * v)  # sqrt(2 / pi)
-        result = 0.5 * v * (1.0 + mk.tanh(inner))
+        inner = v * mk.fma(v * v, 0.044715 * 0.7978845608028654, 0.7978845608028654)  # sqrt(2 / pi)
+        result = mk.fma(half, mk.tanh(inner), half)
     else:
-        result = 0.5 * v * (1.0 + mk.erf(v * 0.7071067811865476))  # sqrt(1 / 2)
+        result = mk.fma(half, mk.erf(v * 0.7071067811865476), half)  # sqrt(1 / 2)
     mk.store(out, offs, result, mask)
 
 
 def add(x: Array, y: Array, out: Array | None = None, *, block: int | None = None) -> Array:
     """x + y of two arrays of one shape and dtype."""
-    need(x.shape == y.shape and x.dtype == y.dtype, f"add needs equal arrays, got {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}")
+    need(x.shape == y.shape and x.dtype == y.dtype, lambda: f"add needs equal arrays, got {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}")
     check_small(x)
-    out = result(out, x.shape, x.dtype)
+    out = result(out, x.shape, x.dtype, x)
     add_kernel(x, y, out, x.size, BLOCK=block or flat_block(x.size))
     return out
 
 
 def gelu(x: Array, a: float = 1.0, b: float = 0.0, out: Array | None = None, *, approximate: Literal["none", "tanh"] = "none", block: int | None = None) -> Array:
     """GELU of a * x + b (a and b are f32): the exact one with erf, or its tanh approximation."""
-    need(approximate in ("none", "tanh"), f"approximate is 'none' or 'tanh', not {approximate!r}")
+    need(approximate in ("none", "tanh"), lambda: f"approximate is 'none' or 'tanh', not {approximate!r}")
     check_small(x)
-    out = result(out, x.shape, x.dtype)
+    out = result(out, x.shape, x.dtype, x)
     gelu_kernel(x, float(a), float(b), out, x.size, TANH=approximate == "tanh", BLOCK=block or flat_block(x.size))
     return out

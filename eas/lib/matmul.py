@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from eas import mk
-from eas.lib.arrays import Array, check_small, need, result
+from eas.lib.arrays import Array, check_small, need, need_float, result
 from eas.lib.kernels import constexpr, kernel, wide_dtype
 from eas.lib.sizes import PROGRAMS_PER_THREAD, dot_tiles
 from eas.runtime.host_cpu import num_threads
@@ -29,9 +29,9 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, in
     """a @ b of two matrices of one float dtype, summed in at least f32 and rounded once."""
     need(a.ndim == 2 and b.ndim == 2 and a.shape[1] == b.shape[0] and a.dtype == b.dtype,
          f"matmul needs [M, K] and [K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
-    need(a.dtype.kind == "f", f"matmul needs floats, got {a.dtype}")
+    need_float(a, "matmul")
     (m, k), n = a.shape, b.shape[1]
-    out = result(out, (m, n), a.dtype)
+    out = result(out, (m, n), a.dtype, a)
     check_small(a, b, out)
     bm, bn, bk = tiles or dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
     matmul_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](a, b, out, m, n, k, BM=bm, BN=bn, BK=bk)

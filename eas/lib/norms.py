@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from eas import mk
-from eas.lib.arrays import Array, check_matrix, check_vector, result
+from eas.lib.arrays import Array, check_rows, check_vector, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block
 
@@ -82,12 +82,12 @@ def long_rms_norm_kernel(x, weight, y, n_cols, eps, BLOCK: constexpr):
 
 
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, out: Array | None = None, *, block: int | None = None) -> Array:
-    """Layer norm along the last axis of a matrix, then times weight, plus bias."""
-    rows, cols = check_matrix(x)
+    """Layer norm along the last axis, then times weight, plus bias."""
+    rows, cols = check_rows(x)
     for v, name in ((weight, "weight"), (bias, "bias")):
         if v is not None:
             check_vector(v, cols, name)
-    out = result(out, x.shape, x.dtype)
+    out = result(out, x.shape, x.dtype, x)
     block = block or row_block(cols)
     launch = layer_norm_kernel if cols <= block else long_layer_norm_kernel
     launch[rows](x, weight, bias, out, cols, float(eps), BLOCK=block)
@@ -95,11 +95,11 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
 
 
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None, *, block: int | None = None) -> Array:
-    """RMS norm along the last axis of a matrix, then times weight."""
-    rows, cols = check_matrix(x)
+    """RMS norm along the last axis, then times weight."""
+    rows, cols = check_rows(x)
     if weight is not None:
         check_vector(weight, cols, "weight")
-    out = result(out, x.shape, x.dtype)
+    out = result(out, x.shape, x.dtype, x)
     block = block or row_block(cols)
     launch = rms_norm_kernel if cols <= block else long_rms_norm_kernel
     launch[rows](x, weight, out, cols, float(eps), BLOCK=block)

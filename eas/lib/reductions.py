@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from eas import mk
-from eas.lib.arrays import Array, check_small, need, result
+from eas.dtypes import DType, Kind
+from eas.lib.arrays import Array, check_small, dtype_of, fill, need, result
 from eas.lib.kernels import constexpr, kernel
-from eas.lib.sizes import SUM_BLOCK
+from eas.lib.sizes import sum_block
 
 HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins
 HISTOGRAM_STEPS = 16  # blocks that one program counts before it touches shared memory
@@ -36,33 +37,33 @@ def histogram_kernel(x, counts, N, BINS: constexpr, STEPS: constexpr, BLOCK: con
     mk.atomic_add(counts, mk.arange(0, BINS), mine)
 
 
-def sum(x: Array, *, block: int = SUM_BLOCK) -> Any:
+def sum(x: Array, *, block: int | None = None) -> Any:
     """The sum of all elements as a NumPy scalar: integers in i64 or u64, 16-bit floats in f32.
 
     The partial sums have fixed places, so the result does not depend on the number of threads.
     """
     check_small(x)
-    dtype = _sum_dtype(x.dtype)
-    while x.size > 1:
-        sums = np.empty(mk.cdiv(x.size, block), dtype)
-        partial_sums_kernel[sums.size](x, sums, x.size, BLOCK=min(block, mk.next_power_of_2(x.size)))
-        x = sums
-    return x.astype(dtype).reshape(-1)[0] if x.size else dtype.type(0)
+    dtype = _sum_dtype(dtype_of(x))
+    sums: Array = x
+    while sums is x or sums.size > 1:
+        size = min(block or sum_block(sums.size), mk.next_power_of_2(sums.size))
+        x, sums = sums, np.empty(mk.cdiv(sums.size, size), dtype)
+        partial_sums_kernel[sums.size](x, sums, x.size, BLOCK=size)
+    return sums[0] if sums.size else dtype.type(0)
 
 
 def histogram(x: Array, bins: int, out: Array | None = None, *, block: int = HISTOGRAM_BLOCK) -> Array:
     """How often (i32) each of 0 .. bins-1 occurs in an array of integers; other values do not count."""
-    need(x.dtype.kind in "iu", f"histogram needs integers, got {x.dtype}")
+    need(dtype_of(x).is_int, f"histogram needs integers, got {x.dtype}")
     check_small(x)
-    counts = result(out, (bins,), np.int32)
-    counts[:] = 0
+    counts = result(out, (bins,), np.int32, x)
+    fill(counts, 0)
     grid = mk.cdiv(x.size, HISTOGRAM_STEPS * block)
     histogram_kernel[grid](x, counts, x.size, BINS=bins, STEPS=HISTOGRAM_STEPS, BLOCK=block)
     return counts
 
 
-def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    wider = {"i": np.int64, "b": np.int64, "u": np.uint64}
-    if dtype.kind in wider:
-        return np.dtype(wider[dtype.kind])
-    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+def _sum_dtype(dtype: DType) -> np.dtype[Any]:
+    if dtype.is_float:
+        return np.dtype(np.float32) if dtype.bits < 32 else dtype.np_compute
+    return np.dtype(np.uint64 if dtype.kind is Kind.UNSIGNED else np.int64)

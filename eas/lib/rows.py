@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from eas import mk
-from eas.lib.arrays import Array, check_matrix, result
+from eas.lib.arrays import Array, check_rows, dtype_of, is_float, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block
 
@@ -57,19 +57,19 @@ def long_argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
 
 
 def cumsum(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
-    """Inclusive prefix sum along the last axis of a matrix, in its dtype."""
-    rows, cols = check_matrix(x)
-    out = result(out, x.shape, x.dtype)
+    """Inclusive prefix sum along the last axis, in its dtype."""
+    rows, cols = check_rows(x)
+    out = result(out, x.shape, x.dtype, x)
     block = block or row_block(cols)
     (cumsum_kernel if cols <= block else long_cumsum_kernel)[rows](x, out, cols, BLOCK=block)
     return out
 
 
 def argmax(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
-    """Index (i32) of the largest element of each row of a matrix; a NaN wins, then the lowest index."""
-    rows, cols = check_matrix(x)
-    out = result(out, (rows,), np.int32)
+    """Index (i32) of the largest element along the last axis; a NaN wins, then the lowest index."""
+    rows, cols = check_rows(x)
+    out = result(out, x.shape[:-1], np.int32, x)
     block = block or row_block(cols)
-    lowest = -float("inf") if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+    lowest = -float("inf") if is_float(x) else dtype_of(x).min
     (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest, BLOCK=block)
     return out

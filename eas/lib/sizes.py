@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eas import mk
+from eas.runtime import get_runtime
 
 FLAT_BLOCK = 4096  # elements of a program that streams through memory
 ROW_BLOCK = 32768  # longest row kept in one block: 128 KiB of f32, which any L2 cache holds
 LOOP_BLOCK = 4096  # step through rows that are longer: 16 KiB of f32, half an L1 cache
-SUM_BLOCK = 1 << 14  # elements that become one partial sum
+SUM_BLOCK = 1 << 14  # fewest elements that become one partial sum; at most 16 times as many do
+PARTIAL_SUMS = 64  # of a large array: enough for many threads, few to add
 TILE = 64  # edge of a square f32 tile: 16 KiB
 DOT_TILE = (256, 256, 128)  # 128 KiB of f32 per operand: a share of an L2 cache
 SCORES_TILE = 128  # edge of the block of scores that attention holds
 MIN_TILE = 16
+METAL_TILE = 32  # edge of any tile on Metal, where a threadgroup has 32 KiB for all of its blocks
+METAL_DOT_TILE = (64, 64, 32)
+METAL_ROW_BLOCK = 8192  # 8 registers of each of 1024 threads
 PROGRAMS_PER_THREAD = 4  # so that one slow thread delays the others little
+
+
+def on_metal(x: Any = None) -> bool:
+    """Whether kernels on `x` will run in the threadgroups of a Metal device, real or simulated."""
+    return getattr(x, "device", None) == "mps" or get_runtime().name in ("mps", "sim")
 
 
 def flat_block(n: int) -> int:
@@ -20,15 +32,29 @@ def flat_block(n: int) -> int:
     return min(mk.next_power_of_2(n), FLAT_BLOCK)
 
 
+def sum_block(n: int) -> int:
+    """For a kernel that adds up n elements, a partial sum per program; does not depend on threads."""
+    if on_metal():
+        return SUM_BLOCK
+    share = mk.next_power_of_2(n) // PARTIAL_SUMS
+    return int(max(SUM_BLOCK, min(share, 16 * SUM_BLOCK)))
+
+
 def row_block(cols: int) -> int:
     """The whole row if a block can hold it, else the step of a loop over it."""
     whole = mk.next_power_of_2(cols)
-    return whole if whole <= ROW_BLOCK else LOOP_BLOCK
+    return whole if whole <= (METAL_ROW_BLOCK if on_metal() else ROW_BLOCK) else LOOP_BLOCK
 
 
 def tile(extent: int, largest: int = TILE) -> int:
-    """Edge of a tile: no longer than the axis needs."""
+    """Edge of a tile of two or more axes: no longer than the axis needs."""
+    largest = min(largest, METAL_TILE) if on_metal() else largest
     return max(MIN_TILE, min(mk.next_power_of_2(extent), largest))
+
+
+def strip(extent: int, largest: int) -> int:
+    """Length of a block of one axis: no longer than the axis needs."""
+    return int(max(MIN_TILE, min(mk.next_power_of_2(extent), largest)))
 
 
 def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
@@ -39,7 +65,7 @@ def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
 
 def dot_tiles(m: int, n: int, k: int, programs: int = 1) -> tuple[int, int, int]:
     """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
-    bm, bn, bk = DOT_TILE
+    bm, bn, bk = METAL_DOT_TILE if on_metal() else DOT_TILE
     while bm > 2 * MIN_TILE and mk.cdiv(m, bm) * mk.cdiv(n, bn) < programs:
         bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
     return even_tile(m, bm, 4), even_tile(n, bn), even_tile(k, bk)

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from eas import mk
-from eas.lib.arrays import Array, check_matrix, result
+from eas.lib.arrays import Array, check_small, need, result
 from eas.lib.kernels import constexpr, kernel
 from eas.lib.sizes import tile
 
-TRANSPOSE_TILE = 128  # long runs on both sides; two f32 tiles fill a quarter of an L2 cache
+TRANSPOSE_TILE = (256, 128)  # longer runs where they are written: only whole cache lines stream well
 
 @kernel
 def transpose_kernel(x, y, M, N, BM: constexpr, BN: constexpr):
@@ -22,8 +22,10 @@ def transpose_kernel(x, y, M, N, BM: constexpr, BN: constexpr):
 
 def transpose(x: Array, out: Array | None = None, *, tiles: tuple[int, int] | None = None) -> Array:
     """The transpose of a matrix, in memory of its own."""
-    m, n = check_matrix(x)
-    out = result(out, (n, m), x.dtype)
-    bm, bn = tiles or (tile(m, TRANSPOSE_TILE), tile(n, TRANSPOSE_TILE))
+    need(x.ndim == 2 and x.shape[1] > 0, f"expected a matrix with columns, got shape {x.shape}")
+    check_small(x)
+    m, n = x.shape
+    out = result(out, (n, m), x.dtype, x)
+    bm, bn = tiles or (tile(m, TRANSPOSE_TILE[0]), tile(n, TRANSPOSE_TILE[1]))
     transpose_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](x, out, m, n, BM=bm, BN=bn)
     return out

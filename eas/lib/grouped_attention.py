@@ -1,0 +1,198 @@
+"""Attention with everything: strided heads, shared key heads, masks, and what its gradient needs."""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
+# A kernel's parameters have the types of its call.
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from eas import mk
+from eas.lib.arrays import (
+    Array,
+    check_small,
+    dtype_of,
+    fill,
+    flat,
+    leading,
+    need,
+    need_float,
+    result,
+)
+from eas.lib.attention import attention as plain_attention
+from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.sizes import tile
+from eas.tensor import Tensor
+
+GROUPED_TILE = (32, 64)  # queries and keys of a block of scores
+LOG2_E = math.log2(math.e)  # 2 ** (x * log2(e)) is exp(x), and cheaper
+
+
+def at(x, batch, head, rows, dims):
+    """Offsets of [rows, dims] of one head of [batch, heads, n, D], whatever its strides are."""
+    return batch * x.stride(0) + head * x.stride(1) + rows[:, None] * x.stride(2) + dims[None, :] * x.stride(3)
+
+
+def masked_scores(scores, mask, batch, head, rows, cols, n, n_keys, CAUSAL):
+    """Scores (times log2(e)) with -inf where a query does not see a key."""
+    inside = (rows[:, None] < n) & (cols[None, :] < n_keys)
+    if mask is not None:
+        given = mk.load(mask, at(mask, batch, head, rows, cols), inside)
+        scores = mk.where(given, scores, -float("inf")) if mask.dtype.is_bool else scores + given.to(scores.dtype) * LOG2_E
+    if CAUSAL:
+        inside = inside & (cols[None, :] <= rows[:, None])
+    return mk.where(inside, scores, -float("inf"))
+
+
+@kernel
+def grouped_attention_kernel(
+    q, k, v, mask, out, norms, n, n_keys, heads, group, scale,
+    D: constexpr, DV: constexpr, BM: constexpr, BN: constexpr, CAUSAL: constexpr,
+):  # fmt: skip
+    """A running softmax over blocks of keys; scale contains log2(e), so 2 ** x stands for exp."""
+    batch, head = mk.program_id(1) // heads, mk.program_id(1) % heads
+    rows = mk.program_id(0) * BM + mk.arange(0, BM)
+    dims, value_dims = mk.arange(0, D), mk.arange(0, DV)
+    queries = (mk.load(q, at(q, batch, head, rows, dims), rows[:, None] < n) * scale).to(q.dtype)
+    best = mk.full([BM], -float("inf"), wide_dtype(q.dtype))
+    total = mk.zeros([BM], wide_dtype(q.dtype))
+    acc = mk.zeros([BM, DV], wide_dtype(q.dtype))
+    end = min((mk.program_id(0) + 1) * BM, n_keys) if CAUSAL else n_keys
+    for first in range(0, end, BN):
+        cols = first + mk.arange(0, BN)
+        keys = mk.load(k, at(k, batch, head // group, cols, dims), cols[:, None] < n_keys)
+        scores = mk.dot(queries, mk.trans(keys), mk.zeros([BM, BN], total.dtype))
+        scores = masked_scores(scores, mask, batch, head, rows, cols, n, n_keys, CAUSAL)
+        new_best = mk.maximum(best, mk.max(scores, axis=1))
+        # A query that has seen no key yet keeps 0 as its reference: -inf - -inf would be NaN.
+        shift = mk.where(new_best == -float("inf"), 0.0, new_best)
+        alpha = mk.exp2(best - shift)
+        weights = mk.exp2(scores - shift[:, None])
+        values = mk.load(v, at(v, batch, head // group, cols, value_dims), cols[:, None] < n_keys)
+        acc = mk.dot(weights.to(v.dtype), values, acc * alpha[:, None])
+        total = total * alpha + mk.sum(weights, axis=1)
+        best = new_best
+    # A query that sees no key at all gets zeros.
+    share = mk.where(total > 0, 1.0 / total, 0.0)
+    mk.store(out, at(out, batch, head, rows, value_dims), acc * share[:, None], rows[:, None] < n)
+    if norms is not None:
+        mk.store(norms, mk.program_id(1) * n + rows, mk.where(total > 0, best + mk.log2(total), 0.0), rows < n)
+
+
+@kernel
+def attention_backward_kernel(
+    q, k, v, mask, out, norms, grad, dq, dk, dv, n, n_keys, heads, group, scale,
+    D: constexpr, DV: constexpr, BM: constexpr, BN: constexpr, CAUSAL: constexpr,
+):  # fmt: skip
+    """One program per head of keys: it alone writes the gradients of those keys and of their queries."""
+    key_heads = heads // group
+    batch, key_head = mk.program_id(0) // key_heads, mk.program_id(0) % key_heads
+    dims, value_dims = mk.arange(0, D), mk.arange(0, DV)
+    for first_key in range(0, n_keys, BN):
+        cols = first_key + mk.arange(0, BN)
+        keys = mk.load(k, at(k, batch, key_head, cols, dims), cols[:, None] < n_keys)
+        values = mk.load(v, at(v, batch, key_head, cols, value_dims), cols[:, None] < n_keys)
+        key_grads = mk.zeros([BN, D], wide_dtype(q.dtype))
+        value_grads = mk.zeros([BN, DV], wide_dtype(q.dtype))
+        for member in range(group):
+            head = key_head * group + member
+            for first in range(first_key // BM * BM if CAUSAL else 0, n, BM):
+                rows = first + mk.arange(0, BM)
+                seen = rows[:, None] < n
+                queries = mk.load(q, at(q, batch, head, rows, dims), seen)
+                grads = mk.load(grad, at(grad, batch, head, rows, value_dims), seen)
+                # What a row of gradients has in common with its result is the part of softmax's sum.
+                common = mk.sum(wide(grads) * wide(mk.load(out, at(out, batch, head, rows, value_dims), seen)), axis=1)
+                norm = mk.load(norms, (batch * heads + head) * n + rows, rows < n)
+                scores = mk.dot(queries, mk.trans(keys), mk.zeros([BM, BN], key_grads.dtype)) * (scale * LOG2_E)
+                scores = masked_scores(scores, mask, batch, head, rows, cols, n, n_keys, CAUSAL)
+                weights = mk.exp2(scores - norm[:, None])
+                value_grads = mk.dot(mk.trans(weights.to(v.dtype)), grads, value_grads)
+                slopes = mk.dot(grads, mk.trans(values), mk.zeros([BM, BN], key_grads.dtype))
+                slopes = (weights * (slopes - common[:, None]) * scale).to(q.dtype)
+                key_grads = mk.dot(mk.trans(slopes), queries, key_grads)
+                mine = at(dq, batch, head, rows, dims)
+                if first_key == 0:
+                    mk.store(dq, mine, mk.dot(slopes, keys, mk.zeros([BM, D], key_grads.dtype)), seen)
+                else:
+                    mk.store(dq, mine, mk.dot(slopes, keys, wide(mk.load(dq, mine, seen))), seen)
+        mk.store(dk, at(dk, batch, key_head, cols, dims), key_grads, cols[:, None] < n_keys)
+        mk.store(dv, at(dv, batch, key_head, cols, value_dims), value_grads, cols[:, None] < n_keys)
+
+
+def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, mask: Array | None = None, causal: bool = False, scale: float | None = None, tiles: tuple[int, int] | None = None) -> Array:
+    """softmax(q @ k.T * scale + mask) @ v of [..., heads, n, D]; scale is D ** -0.5 unless given.
+
+    k and v may have fewer heads, each shared by a group of query heads. A bool mask says what is
+    seen, a float mask is added; it broadcasts to [..., heads, n, m]. causal: query i sees the keys
+    up to i. A query that sees nothing gets zeros.
+    """
+    is_plain = mask is None and q.ndim == 3 and q.shape[:1] == k.shape[:1] and k.shape == v.shape
+    if is_plain and q.shape[-1] == k.shape[-1]:
+        return plain_attention(q, k, v, out, causal=causal, scale=scale, tiles=tiles)
+    check_shapes(q, k, v)
+    out = result(out, (*q.shape[:-1], v.shape[-1]), q.dtype, q)
+    by_heads = flat(out, leading(out.shape[:-3]), *out.shape[-3:])
+    made = result(None, out.shape, q.dtype, q) if by_heads is None else by_heads
+    attend(q, k, v, mask, made, None, causal, scale, tiles)
+    fill(out, made.reshape(out.shape))
+    return out
+
+
+def check_shapes(q: Array, k: Array, v: Array) -> None:
+    """Refuse heads that do not fit together."""
+    fits = q.ndim >= 3 and q.ndim == k.ndim == v.ndim and q.shape[:-3] == k.shape[:-3] == v.shape[:-3]
+    fits = fits and k.shape[:-1] == v.shape[:-1] and q.shape[-1] == k.shape[-1] and k.shape[-2] > 0
+    need(fits and q.shape[-3] % k.shape[-3] == 0,
+         f"attention needs q [..., heads, n, D] and k, v [..., key heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
+    need(q.dtype == k.dtype == v.dtype, f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+    need_float(q, "attention")
+    check_small(q, k, v)
+
+
+def attend(q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> None:
+    """Fill out, and norms [batch * heads, n] if they are given, with what the gradient needs."""
+    check_shapes(q, k, v)
+    n, d = q.shape[-2:]
+    m = k.shape[-2]
+    heads = q.shape[-3]
+    q4, k4, v4, out4 = map(by_head, (q, k, v, out))
+    batch = q4.shape[0]
+    bm, bn = tiles or (tile(n, GROUPED_TILE[0]), tile(m, GROUPED_TILE[1]))
+    factor = (d**-0.5 if scale is None else float(scale)) * LOG2_E
+    grouped_attention_kernel[mk.cdiv(n, bm), batch * heads](
+        q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, n, m, heads, heads // k.shape[-3], factor,
+        D=d, DV=v.shape[-1], BM=bm, BN=bn, CAUSAL=causal)  # fmt: skip
+
+
+def attention_backward(grad: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, grads: tuple[Any, Any, Any], causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> None:
+    """Fill the gradients of q, k and v."""
+    n, d = q.shape[-2:]
+    m, heads, key_heads = k.shape[-2], q.shape[-3], k.shape[-3]
+    bm, bn = tiles or (tile(n, GROUPED_TILE[0]), tile(m, GROUPED_TILE[1]))
+    q4, k4, v4, out4, grad4, *made = map(by_head, (q, k, v, out, grad, *grads))
+    attention_backward_kernel[q4.shape[0] * key_heads](
+        q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, grad4, *made, n, m, heads, heads // key_heads,
+        d**-0.5 if scale is None else float(scale), D=d, DV=v.shape[-1], BM=bm, BN=bn, CAUSAL=causal)  # fmt: skip
+
+
+def by_head(x: Any) -> Any:
+    """[batch, heads, n, D] of an array with any number of leading axes."""
+    return x if x.ndim == 4 else x.reshape(leading(x.shape[:-3]), *x.shape[-3:])
+
+
+def spread_mask(mask: Any, shape: tuple[int, ...]) -> Any:
+    """A mask as [batch, heads, n, m], with strides of 0 where it is the same."""
+    if mask is None:
+        return None
+    need(dtype_of(mask).is_bool or dtype_of(mask).is_float, f"a mask holds bools or floats, got {mask.dtype}")
+    array = mask._array if isinstance(mask, Tensor) else mask
+    try:
+        wide_mask = np.broadcast_to(array, shape)
+    except ValueError:
+        need(False, f"a mask of shape {mask.shape} does not broadcast to {shape}")
+    made = by_head(wide_mask)
+    return Tensor(made, mask.dtype, mask._owner, mask._device) if isinstance(mask, Tensor) else made
