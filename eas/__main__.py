@@ -1,4 +1,4 @@
-"""The command line: `python -m eas doctor | env | --version`."""
+"""The command line: `python -m eas doctor | env | sim | --version`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit status; argparse exits with 2 for an unknown one."""
     parser = argparse.ArgumentParser(prog="eas", description="Look at this installation of eas.")
     parser.add_argument("--version", action="version", version=f"eas {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,env}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="{doctor,env,sim}", required=True)
     commands.add_parser("doctor", help="what this machine has: backends, compilers, torch, cache")
     commands.add_parser("env", help="the environment variables and their values")
-    command = parser.parse_args(argv).command
+    sim = commands.add_parser("sim", help="the kernels of a Metal text, listed or run on this computer")
+    asked = list(sys.argv[1:] if argv is None else argv)
+    if asked[:1] == ["sim"]:
+        from eas.metal_sim import command  # the other commands must not wait for it
+
+        command.add_arguments(sim)
+    options = parser.parse_args(asked)
     try:
-        return _doctor() if command == "doctor" else _env()
+        if options.command == "sim":
+            return command.run(options)
+        return _doctor() if options.command == "doctor" else _env()
     except EasError as error:
         print(f"eas: {error}", file=sys.stderr)
         return 1

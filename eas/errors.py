@@ -126,6 +126,10 @@ class BackendUnavailable(EasError, RuntimeError):
     """The chosen backend does not exist on this machine."""
 
 
+class InvalidSetting(EasError, ValueError):
+    """An environment variable holds a value that its row in `eas.config` does not allow."""
+
+
 class NotBuilt(EasError, NotImplementedError):
     """A target whose code generator is not part of this version."""
 
@@ -143,6 +147,16 @@ class DeviceAssertion(KernelError, AssertionError):
 
 class OutOfBounds(KernelError, IndexError):
     """A kernel touched memory outside of a buffer."""
+
+
+class SanitizerError(KernelError):
+    """The software Metal saw a kernel do what Metal leaves undefined; `findings` has the facts, one each."""
+
+    def __init__(
+        self, message: str, *, hint: str = "", loc: SourcePlace | None = None, findings: Sequence[object] = ()
+    ) -> None:
+        super().__init__(message, hint=hint, loc=loc)
+        self.findings = tuple(findings)
 
 
 __all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type) and issubclass(kind, EasError)]

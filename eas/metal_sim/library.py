@@ -1,0 +1,273 @@
+"""Metal text as something to call: `Library(source).kernel(name)(*arrays, grid=..., threads=...)`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eas import config
+from eas.errors import ArgumentError, LaunchError
+from eas.metal_sim import native, strict, toolchain
+from eas.metal_sim.arguments import Binding, bind
+from eas.metal_sim.debug_lines import CodeLine, LineTable
+from eas.metal_sim.grids import Extent, Shape, shape_of
+from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, read_source
+from eas.metal_sim.reports import Places, raise_error
+from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w+|simd/simd.h)>)", re.MULTILINE)
+_METAL_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:metal_\w+|simd/simd.h)>", re.MULTILINE)
+MAX_THREADGROUP_NBYTES = 32768
+_SMALL = 8  # a text of this many kernels is compiled as a whole, a larger one kernel by kernel
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A loaded kernel."""
+
+    path: Path
+    entry: int
+    infos: tuple[native.ParameterInfo, ...]
+    library: ctypes.CDLL
+
+
+class Library:
+    """A Metal text; its kernels are compiled when they are first asked for.
+
+    The text runs as native code of this process: use it on kernels that you trust.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        name: str = "kernel.metal",
+        language: str = "3.1",
+        math_mode: str = "safe",
+        function_constants: Mapping[str | int, object] | None = None,
+        sanitize: bool | None = None,
+        include: Sequence[str] = (),
+        places: Places | None = None,
+    ) -> None:
+        self.text = source
+        self.name = name
+        self.language = language
+        self.sanitize = config.sanitize() if sanitize is None else sanitize
+        self._flags = toolchain.kernel_flags(language, math_mode, self.sanitize)
+        plain = source
+        if include or _DIRECTIVE.search(source):
+            plain = toolchain.preprocess(source, name, language, include)
+        strict.check(plain, language, name)
+        # The shim is precompiled: what Metal's own headers would add is there already.
+        self._plain = plain = _METAL_INCLUDE.sub("//", plain)
+        self._source: Source = read_source(plain, function_constants or {})
+        self.places = places
+        self._kernels: dict[str, Kernel] = {}
+        self._code: dict[str, _Code] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """The kernels of the text, in its order; template kernels by their host names."""
+        return tuple(k.name for k in self._source.kernels)
+
+    @property
+    def kernel_sources(self) -> tuple[KernelSource, ...]:
+        """The kernels with their parameters, as the text declares them."""
+        return tuple(self._source.kernels)
+
+    @property
+    def function_constants(self) -> tuple[str, ...]:
+        """The function constants that the text declares."""
+        return tuple(c.name for c in self._source.constants)
+
+    @property
+    def threadgroup_variables(self) -> tuple[tuple[str, str], ...]:
+        """(name, type) of the threadgroup variables of all kernels."""
+        return tuple(self._source.variables)
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name, compiled."""
+        found = next((k for k in self._source.kernels if k.name == name), None)
+        if found is None:
+            near = config.closest(name, self.kernel_names)
+            known = ", ".join(self.kernel_names[:8]) or "none"
+            raise ArgumentError(
+                f"there is no kernel {name!r} in {self.name}; it has {known}",
+                hint=f"did you mean {near!r}?" if near else "Library.kernel_names lists them",
+            )
+        missing = sorted(found.words & self._source.undefined)
+        if missing:
+            raise ArgumentError(
+                f"kernel {name} needs a value of its function constant{'s' if missing[1:] else ''} {', '.join(missing)}",
+                hint=f"Library(..., function_constants={{{missing[0]!r}: ...}})",
+            )
+        with self._lock:
+            if name not in self._kernels:
+                self._kernels[name] = Kernel(self, found, self._compiled(found))
+            return self._kernels[name]
+
+    def _compiled(self, kernel: KernelSource) -> _Code:
+        if kernel.name not in self._code:
+            together = self._source.kernels if len(self._source.kernels) <= _SMALL else [kernel]
+            text = f'# 1 "{self.name}"\n{self._source.text}\n# 1 "<entries>"\n' + "".join(
+                _entry_text(i, k) for i, k in enumerate(together)
+            )
+            with ThreadPoolExecutor(1) as other:  # two compiles of one text, side by side
+                spaces = other.submit(toolchain.check_spaces, self._plain, self.name, self.text)
+                path = toolchain.compile_library(text, self.name, self.text, self._flags)
+                spaces.result()
+            loaded = _load(path)
+            for i, k in enumerate(together):
+                entry = ctypes.cast(getattr(loaded, f"eas_kernel_{i}"), ctypes.c_void_p).value
+                table = (native.ParameterInfo * len(k.parameters)).in_dll(loaded, f"eas_parameters_{i}") if k.parameters else ()
+                assert entry is not None
+                self._code[k.name] = _Code(path, entry, tuple(table), loaded)
+        return self._code[kernel.name]
+
+
+@functools.cache
+def _load(path: Path) -> ctypes.CDLL:
+    toolchain.engine()
+    return ctypes.CDLL(str(path))
+
+
+@functools.cache
+def _line_table(path: Path) -> LineTable:
+    return LineTable(path)
+
+
+def _entry_text(number: int, kernel: KernelSource) -> str:
+    """The C++ function that the engine calls for each thread, and the table of its parameters."""
+    call = f"::{kernel.call}"
+    arguments, infos = [], []
+    for i, p in enumerate(kernel.parameters):
+        type_ = f"eas_sim::parameter<F, {i}>"
+        if p.kind == "position":
+            arguments.append(f"eas_sim::position<{type_}>(t->{POSITIONS[p.attribute]})")
+        else:
+            slot = p.index + (native.MAX_SLOTS if p.kind == "threadgroup" else 0)
+            arguments.append(f"eas_sim::pointee<{type_}>::bind(s[{slot}])")
+        infos.append(f"eas_sim::info<eas_sim::parameter<decltype(&{call}), {i}>>()")
+    exported = '__attribute__((visibility("default"), used))'
+    text = (
+        f'extern "C" {exported} void eas_kernel_{number}(const eas_sim::Thread* t, void* const* s) '
+        f"{{ using F = decltype(&{call}); {call}({', '.join(arguments)}); }}\n"
+    )
+    if infos:
+        text += f'extern "C" {exported} constexpr eas_sim::ParameterInfo eas_parameters_{number}[] = {{{", ".join(infos)}}};\n'
+    return text
+
+
+class Kernel:
+    """One kernel, ready to run on NumPy arrays, tensors, numbers and bytes."""
+
+    def __init__(self, library: Library, source: KernelSource, code: _Code) -> None:
+        self.library = library
+        self.name = source.name
+        self.parameters: tuple[Parameter, ...] = source.parameters
+        self.max_total_threads = source.max_threads or 1024
+        self.static_threadgroup_nbytes = 0
+        """Of the variables that the kernel declares; known after its first launch."""
+        self._code = code
+
+    @property
+    def buffers(self) -> tuple[Parameter, ...]:
+        """The parameters that a call passes, in the order of the call."""
+        return tuple(p for p in self.parameters if p.kind == "buffer")
+
+    def info(self, parameter: Parameter) -> native.ParameterInfo:
+        """Size, alignment and kind of what the parameter points to."""
+        return self._code.infos[self.parameters.index(parameter)]
+
+    def __call__(
+        self,
+        *args: Any,
+        grid: Extent | None = None,
+        threadgroups: Extent | None = None,
+        grid_threads: Extent | None = None,
+        threads: Extent = 1,
+        threadgroup_memory: Mapping[int | str, int] | None = None,
+        fragment_map: int = 0,
+        flush_subnormals: bool = False,
+        allow_exited: bool = False,
+        **named: Any,
+    ) -> None:
+        """Run the kernel: one argument per buffer, in the order of its parameters, or by name.
+
+        `grid` counts threadgroups (so does `threadgroups`), `grid_threads` counts threads: its last
+        threadgroups may be smaller. `threads` is the size of a threadgroup.
+        """
+        shape = shape_of(self.name, grid if threadgroups is None else threadgroups, grid_threads, threads, self.max_total_threads)
+        bindings = bind(self, args, named)
+        launch = self._launch(shape, bindings, threadgroup_memory or {})
+        launch.config = native.Config(fragment_map, int(flush_subnormals), int(self.library.sanitize))
+        launch.allow_exited = int(allow_exited)
+        if shape.is_empty:
+            return
+        if self.library.sanitize:
+            run_sanitized(self, launch, bindings)
+        else:
+            native.run(launch)
+        self.static_threadgroup_nbytes = launch.static_nbytes
+        if launch.error.kind != native.Kind.NONE:
+            raise_error(self, launch, [launch.error])
+
+    def _launch(self, shape: Shape, bindings: Sequence[Binding], memory: Mapping[int | str, int]) -> native.Launch:
+        launch = native.Launch(entry=self._code.entry)
+        launch.threads, launch.groups, launch.grid_threads = shape.threads, shape.groups, shape.grid_threads
+        for b in bindings:
+            launch.buffers[b.parameter.index] = b.address
+        for p in self.parameters:
+            if p.kind == "threadgroup":
+                nbytes = memory.get(p.index, memory.get(p.name, 0))
+                if not nbytes:
+                    raise ArgumentError(
+                        f"kernel {self.name} needs the size of its threadgroup memory {p.name}",
+                        hint=f"threadgroup_memory={{{p.name!r}: nbytes}}",
+                    )
+                launch.threadgroup_nbytes[p.index] = nbytes
+        total = sum(-(-n // 16) * 16 for n in launch.threadgroup_nbytes)
+        if total > MAX_THREADGROUP_NBYTES:
+            raise LaunchError(
+                f"kernel {self.name} is given {total} bytes of threadgroup memory; Metal has {MAX_THREADGROUP_NBYTES}",
+                hint="use smaller tiles or a narrower type",
+            )
+        return launch
+
+    def line_at(self, address: int | None) -> CodeLine | None:
+        """The line of the Metal text that a code address belongs to."""
+        if not address:
+            return None
+        table = _line_table(self._code.path)
+        # A return address is that of the next instruction.
+        return table.find(address - self.code_start - 1)
+
+    @property
+    def code_nbytes(self) -> int:
+        """How much memory the library takes, from `code_start` on."""
+        return library_nbytes(self._code.path)
+
+    @property
+    def code_start(self) -> int:
+        """Where the library lies in memory: the address of what its file calls address 0."""
+        return load_address(self._code.entry)
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p))
+
+
+@functools.cache
+def load_address(inside: int) -> int:
+    """The base of the shared library that holds an address."""
+    found = _DlInfo()
+    ctypes.CDLL(None).dladdr(ctypes.c_void_p(inside), ctypes.byref(found))
+    return int(found.base or 0)

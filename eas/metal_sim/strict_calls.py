@@ -1,0 +1,60 @@
+"""Which functions of a Metal text call themselves, directly or through others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from eas.metal_sim.outline import Function, Outline
+from eas.metal_sim.tokens import Token
+
+
+def recursive_call(tokens: Sequence[Token], outline: Outline) -> tuple[Token, list[str]] | None:
+    """The first call that closes a circle, and the names around it.
+
+    Only names that one plain function has can be told apart without types: overloads of one name and
+    templates, which may end at compile time, are not looked into.
+    """
+    counts = Counter(f.name for f in outline.functions)
+    plain = {f.name: f for f in outline.functions if counts[f.name] == 1 and not f.is_template and not f.template_names and f.name != "operator"}
+    calls = {name: _calls(tokens, f, plain.keys()) for name, f in plain.items()}
+    for name in plain:
+        path = _path_back(name, calls)
+        if path is not None:
+            return calls[path[-2]][path[-1]], path
+    return None
+
+
+def _calls(tokens: Sequence[Token], function: Function, names: object) -> dict[str, Token]:
+    """Called name -> the first token that calls it."""
+    assert hasattr(names, "__contains__")
+    found: dict[str, Token] = {}
+    first, last = function.body
+    for i in range(first + 1, last):
+        token = tokens[i]
+        if token.kind != "word" or token.text not in names or tokens[i + 1].text != "(":
+            continue
+        before = tokens[i - 1]
+        if before.text in (".", "->") and not function.in_class:
+            continue
+        if before.text == "::" and tokens[i - 2].kind == "word":  # another namespace's function
+            continue
+        if before.kind == "word" and before.text not in ("return", "else", "do"):  # declares a variable
+            continue
+        found.setdefault(token.text, token)
+    return found
+
+
+def _path_back(start: str, calls: dict[str, dict[str, Token]]) -> list[str] | None:
+    """A way from a function to itself."""
+    stack = [[start]]
+    seen: set[str] = set()
+    while stack:
+        path = stack.pop()
+        for name in calls[path[-1]]:
+            if name == start:
+                return [*path, name]
+            if name not in seen:
+                seen.add(name)
+                stack.append([*path, name])
+    return None

@@ -1,0 +1,342 @@
+"""The C++ compiler of the software Metal: finding it, its flags, the engine, and compiled kernels on disk."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eas import config
+from eas.errors import BackendUnavailable
+from eas.metal_sim import strict_messages, strict_spaces
+from eas.metal_sim.errors import MetalSourceError
+from eas.runtime.host_cpu import host_cpu
+
+HERE = Path(__file__).parent
+INCLUDE, ENGINE = HERE / "include", HERE / "engine"
+MIN_CLANG = 19  # older ones lack _Float16 and __bf16 on all targets
+NEWEST_CLANG = 40
+
+LANGUAGES = ("2.0", "2.1", "2.2", "2.3", "2.4", "3.0", "3.1", "3.2", "4.0", "4.1")
+MATH_MODES = {
+    "safe": ("-ffp-contract=off",),
+    "relaxed": ("-ffp-contract=fast", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math"),
+    "fast": ("-ffast-math", "-ffp-contract=fast"),
+}
+# The sanitizer's callbacks are the engine's own: accesses, memory functions, alignment and array bounds.
+SANITIZE = (
+    "-fsanitize=thread,alignment,array-bounds",
+    "-fno-sanitize-trap=all",
+    "-DEAS_SANITIZE=1",
+    *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
+    *("-mllvm", "-tsan-instrument-atomics=0"),
+)
+# A barrier is known by where it is called, so no pass may make two calls of one, one of two, or a jump of a last one.
+KERNEL_FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-fdeclspec", "-fsigned-char", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+    "-fno-math-errno", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-omit-frame-pointer", "-fwrapv",
+    "-fno-optimize-sibling-calls", "-fconvergent-functions", "-fvisibility=hidden", "-gline-tables-only", "-gdwarf-4",
+    "-Xclang", "-cl-single-precision-constant", "-Wno-everything",
+    "-mllvm", "-disable-tail-duplicate", "-mllvm", "-disable-early-taildup", "-mllvm", "-tail-dup-placement=0",
+    "-mllvm", "-enable-tail-merge=0",
+    # Each half operation rounds; a float out of range becomes the nearest integer on every machine.
+    "-Xclang", "-ffloat16-excess-precision=none", "-fno-strict-float-cast-overflow", "-Werror=vla", "-fno-elide-type",
+)  # fmt: skip
+ENGINE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fno-builtin", "-w")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler and a linker that work together."""
+
+    compile: tuple[str, ...]
+    link: tuple[str, ...]
+    version: str
+
+    def run(self, command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+        # Assembly holds bytes of strings as they are: what is no text must come through unchanged.
+        return subprocess.run(
+            command, input=text, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
+        )
+
+
+def why_unavailable() -> str | None:
+    """What the software Metal is missing on this machine, or None."""
+    if host_cpu().arch not in ("x86_64", "aarch64"):
+        return f"the software Metal runs on x86-64 and aarch64, this is {host_cpu().arch}"
+    platform: str = sys.platform
+    if platform != "linux":
+        return f"the software Metal runs on Linux, this is {platform}"
+    if find_compiler() is None:
+        return f"it needs a C++ compiler: pip install 'easy-as[sim]' (ziglang), or clang {MIN_CLANG} or newer"
+    return None
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """ziglang if it is installed, else the newest clang on the path that is new enough."""
+    return _ziglang() or _clang()
+
+
+def compiler() -> Compiler:
+    """The compiler, or `BackendUnavailable` with what to install."""
+    reason = why_unavailable()
+    found = find_compiler()
+    if reason is not None or found is None:
+        raise BackendUnavailable(f"the software Metal is not available: {reason}", hint="pip install 'easy-as[sim]'")
+    return found
+
+
+def _ziglang() -> Compiler | None:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    zig = Path(spec.submodule_search_locations[0]) / "zig"
+    if not os.access(zig, os.X_OK):
+        return None
+    target = f"--target={host_cpu().arch}-linux-gnu"
+    return Compiler((str(zig), "clang", target), (str(zig), "ld.lld"), f"zig {zig.stat().st_size} {zig.stat().st_mtime_ns}")
+
+
+def _clang() -> Compiler | None:
+    names = ["clang++", *(f"clang++-{n}" for n in range(NEWEST_CLANG, MIN_CLANG - 1, -1))]
+    for path in filter(None, map(shutil.which, names)):
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        match = re.search(r"clang version (\d+)", told)
+        linker = shutil.which("ld.lld") or shutil.which("ld")
+        if match and int(match[1]) >= MIN_CLANG and linker:
+            return Compiler((path,), (linker,), told)
+    return None
+
+
+# --- flags ----------------------------------------------------------------------------------------
+
+
+def _machine_flags() -> tuple[str, ...]:
+    """f16c makes half conversions one instruction; without it the engine's own functions are called."""
+    flags = host_cpu().flags
+    if host_cpu().arch == "x86_64" and {"avx2", "f16c", "fma"} <= flags:
+        return ("-march=x86-64-v3",)
+    return ()
+
+
+def kernel_flags(language: str, math_mode: str, sanitize: bool) -> tuple[str, ...]:
+    """The flags of a kernel and of the precompiled shim that it is compiled with."""
+    if language not in LANGUAGES:
+        raise ValueError(f"there is no Metal language {language!r}; the languages are {', '.join(LANGUAGES)}")
+    if math_mode not in MATH_MODES:
+        raise ValueError(f"there is no math mode {math_mode!r}; the modes are {', '.join(MATH_MODES)}")
+    version = int(language.replace(".", "")) * 10
+    return (
+        *KERNEL_FLAGS, *_machine_flags(), *MATH_MODES[math_mode], f"-D__METAL_VERSION__={version}", "-D__METAL__=1",
+        "-D__METAL_MACOS__=1", *(SANITIZE if sanitize else ()), "-I", str(INCLUDE),
+    )  # fmt: skip
+
+
+def define_flags(language: str) -> tuple[str, ...]:
+    """What the preprocessor alone needs."""
+    version = int(language.replace(".", "")) * 10
+    return ("-std=c++17", "-nostdinc", f"-D__METAL_VERSION__={version}", "-D__METAL__=1", "-D__METAL_MACOS__=1")
+
+
+# --- the folder -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """For processes that may not use the disk cache."""
+    folder = Path(tempfile.mkdtemp(prefix="eas-sim-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def folder() -> Path:
+    """Where the engine, precompiled headers and kernels are kept."""
+    if not config.cache_enabled():
+        return _own_folder()
+    return config.sim_cache_dir()
+
+
+@functools.cache
+def _sources_digest() -> str:
+    """Changes whenever a header or a file of the engine does."""
+    digest = hashlib.sha256()
+    for path in sorted([*INCLUDE.rglob("*"), *ENGINE.rglob("*")]):
+        if path.is_file():
+            digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _key(*parts: object) -> str:
+    text = "\0".join(map(str, (compiler().version, _sources_digest(), *parts)))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Readers see the whole file or none; the last of several writers wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# --- engine and precompiled shim ------------------------------------------------------------------
+
+_build_lock = threading.Lock()
+_engines: dict[str, ctypes.CDLL] = {}
+
+
+def engine_path() -> Path:
+    """The engine as a shared library, built once per compiler and version of its sources."""
+    path = folder() / f"engine-{_key(*ENGINE_FLAGS, *_machine_flags())}.so"
+    if path.exists():
+        return path
+    with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
+        objects = []
+        for source in sorted(ENGINE.glob("*.cpp")):
+            objects.append(f"{scratch}/{source.stem}.o")
+            _checked([*compiler().compile, *ENGINE_FLAGS, *_machine_flags(), "-I", str(INCLUDE), "-c", str(source), "-o", objects[-1]])
+        made = f"{scratch}/engine.so"
+        _checked([*compiler().link, "-shared", "-soname", path.name, *objects, "-o", made])
+        write_atomically(path, Path(made).read_bytes())
+    return path
+
+
+def engine() -> ctypes.CDLL:
+    """The loaded engine; one per process."""
+    with _build_lock:
+        key = _key(*ENGINE_FLAGS, *_machine_flags())
+        if key not in _engines:
+            # Kernels call the mathematical functions of C; Python need not be linked with them.
+            ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+            _engines[key] = ctypes.CDLL(str(engine_path()))
+        return _engines[key]
+
+
+def shim_headers() -> list[str]:
+    """The headers of Metal that a text may include."""
+    return [*sorted(p.name for p in INCLUDE.iterdir() if p.is_file() and p.name.startswith("metal_")), "simd/simd.h"]
+
+
+def _prelude() -> str:
+    """Every header of the shim, for the precompiled header."""
+    names = sorted(p.name for p in INCLUDE.iterdir() if p.is_file() and p.name.startswith("metal_"))
+    # Without debug information of its own, a function of the shim counts as the kernel line that uses it.
+    hide = "#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))"
+    lines = [hide, '#include "eas_sim.h"', *(f"#include <{n}>" for n in names), '#include "eas_trampoline.h"', "#pragma clang attribute pop"]
+    return "\n".join(lines) + "\n"
+
+
+def _precompiled(flags: tuple[str, ...]) -> Path:
+    path = folder() / f"shim-{_key(_prelude(), *flags)}.pch"
+    with _build_lock:
+        if path.exists():
+            return path
+        header = path.with_suffix(".h")  # stays: the compiler looks for it whenever the result is used
+        write_atomically(header, _prelude().encode())
+        with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
+            made = Path(scratch) / "shim.pch"
+            _checked([*compiler().compile, *flags, "-x", "c++-header", "-Xclang", "-fno-pch-timestamp", str(header), "-o", str(made)])
+            write_atomically(path, made.read_bytes())
+    return path
+
+
+def _checked(command: Sequence[str]) -> None:
+    """Run a build step of our own files; they compile, or the compiler is not one we know."""
+    done = compiler().run(command)
+    if done.returncode != 0:
+        raise BackendUnavailable(
+            f"the C++ compiler cannot build the software Metal: {done.stderr.strip()[:2000]}",
+            hint="pip install -U ziglang",
+        )
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def preprocess(text: str, name: str, language: str, include: Sequence[str] = ()) -> str:
+    """The text with includes and macros resolved; Metal's own headers stay unread."""
+    stubs = folder() / f"stubs-{_key('stubs')}"
+    _make_stubs(stubs)
+    paths = [flag for path in include for flag in ("-I", path)]
+    command = [*compiler().compile, *define_flags(language), "-I", str(stubs), *paths, "-x", "c++", "-E", "-w", "-"]
+    done = compiler().run(command, f'# 1 "{name}"\n{text}')
+    if done.returncode != 0:
+        raise _refusal(done.stderr, name, text)
+    return done.stdout
+
+
+def _make_stubs(stubs: Path) -> None:
+    """Files of the names of the shim's headers with what #if can ask: other macros are the compiler's, later."""
+    if stubs.exists():
+        return
+    features = (INCLUDE / "eas_msl" / "features.h").read_bytes()
+    for name in shim_headers():
+        write_atomically(stubs / name, features)
+
+
+def check_spaces(plain: str, name: str, metal: str) -> None:
+    """Refuse preprocessed Metal text in which a pointer changes its address space; asked once per text."""
+    key = _key("spaces", *strict_spaces.FLAGS, Path(strict_spaces.__file__).read_text(encoding="utf-8"), plain)
+    known = folder() / key[:2] / f"{key}.spaces"
+    if known.exists():
+        return
+
+    def said(text: str, flags: Sequence[str]) -> str:
+        return compiler().run([*compiler().compile, *flags, "-I", str(INCLUDE), "-"], text).stderr
+
+    strict_spaces.check(plain, name, metal, said)
+    write_atomically(known, b"")
+
+
+# Apple GPUs read vectors at any multiple of an element; x86 traps on its aligned moves. The sanitizer reports such accesses.
+_ALIGNED_MOVE = re.compile(r"^\tv?mov(?:ap[sd]|dqa)(?=\t)", re.MULTILINE)
+
+
+def _unaligned_move(move: re.Match[str]) -> str:
+    return move[0].replace("movap", "movup").replace("movdqa", "movdqu")
+
+
+def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...]) -> Path:
+    """The shared library of a rewritten text; errors tell the line of the Metal text."""
+    key = _key("library", "dwarf 4", _ALIGNED_MOVE.pattern, *flags, cxx)
+    path = folder() / key[:2] / f"{key}.so"
+    if path.exists():
+        return path
+    shim = _precompiled(flags)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
+        made, linked = f"{scratch}/k.o", f"{scratch}/k.so"
+        command = [*compiler().compile, *flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
+        done = compiler().run(command, cxx)
+        if done.returncode != 0:
+            raise _refusal(done.stderr, name, metal)
+        assemble = [*compiler().compile, *_machine_flags(), "-gdwarf-4", "-x", "assembler", "-c", "-", "-o", made]
+        assembled = compiler().run(assemble, _ALIGNED_MOVE.sub(_unaligned_move, done.stdout))
+        assert assembled.returncode == 0, assembled.stderr
+        engine()
+        _checked([*compiler().link, "-shared", "--build-id=none", made, str(engine_path()), "-o", linked])
+        write_atomically(path, Path(linked).read_bytes())
+    return path
+
+
+def _refusal(stderr: str, name: str, metal: str) -> MetalSourceError:
+    """The compiler's first error in the Metal text."""
+    return strict_messages.refusal(stderr, name, metal, INCLUDE)

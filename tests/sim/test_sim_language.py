@@ -1,0 +1,269 @@
+"""The Metal language of the software Metal: small Metal texts whose results NumPy judges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eas.metal_sim import Library, toolchain
+
+pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
+
+HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
+RNG = np.random.default_rng(7)
+
+
+def run(body: str, *arrays: np.ndarray, threads: int = 32, parameters: str = "", before: str = "", **options: object) -> None:
+    """One threadgroup of a kernel whose buffers a, b, c, ... have the arrays' types."""
+    names = {"float32": "float", "float16": "half", "int8": "char", "uint8": "uchar", "int16": "short", "uint16": "ushort", "int32": "int", "uint32": "uint", "int64": "long", "uint64": "ulong"}
+    buffers = ", ".join(f"device {names[a.dtype.name]}* {chr(97 + k)} [[buffer({k})]]" for k, a in enumerate(arrays))
+    more = f", {parameters}" if parameters else ""
+    text = f"{HEAD}{before}\nkernel void k({buffers}, uint i [[thread_position_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]{more}) {{ {body} }}"
+    language = str(options.pop("language", "3.1"))
+    Library(text, language=language).kernel("k")(*arrays, threadgroups=1, threads=threads, **options)  # type: ignore[arg-type]
+
+
+FLOAT = {
+    "exp(x)": np.exp, "exp2(x)": np.exp2, "exp10(x)": lambda x: 10.0**x, "log(y)": lambda x, y: np.log(y), "log2(y)": lambda x, y: np.log2(y),
+    "log10(y)": lambda x, y: np.log10(y), "sin(x)": np.sin, "cos(x)": np.cos, "tan(x)": np.tan, "asin(z)": lambda x, y, z: np.arcsin(z),
+    "acos(z)": lambda x, y, z: np.arccos(z), "atan(x)": np.arctan, "sinh(x)": np.sinh, "cosh(x)": np.cosh, "tanh(x)": np.tanh,
+    "asinh(x)": np.arcsinh, "acosh(1 + y)": lambda x, y: np.arccosh(1 + y), "atanh(z)": lambda x, y, z: np.arctanh(z),
+    "atan2(x, y)": lambda x, y: np.arctan2(x, y), "pow(y, x)": lambda x, y: y**x, "powr(y, x)": lambda x, y: y**x, "sqrt(y)": lambda x, y: np.sqrt(y),
+    "rsqrt(y)": lambda x, y: 1 / np.sqrt(y), "fabs(x)": np.abs, "abs(x)": np.abs, "floor(x)": np.floor, "ceil(x)": np.ceil, "trunc(x)": np.trunc,
+    "rint(x)": np.rint, "round(x)": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "fract(x)": lambda x: x - np.floor(x), "fmod(x, y)": lambda x, y: np.fmod(x, y),
+    "fma(x, y, z)": lambda x, y, z: x * y + z, "fmin(x, y)": lambda x, y: np.minimum(x, y), "fmax(x, y)": lambda x, y: np.maximum(x, y),
+    "min3(x, y, z)": lambda x, y, z: np.minimum(x, np.minimum(y, z)), "median3(x, y, z)": lambda x, y, z: np.median([x, y, z], axis=0),
+    "clamp(x, z, y)": lambda x, y, z: np.minimum(np.maximum(x, z), y), "saturate(x)": lambda x: np.clip(x, 0, 1), "sign(x)": np.sign,
+    "mix(x, y, z)": lambda x, y, z: x + (y - x) * z, "step(x, z)": lambda x, y, z: (z >= x) * 1.0, "copysign(y, x)": lambda x, y: np.copysign(y, x),
+    "fdim(x, y)": lambda x, y: np.maximum(x - y, 0), "sinpi(x)": lambda x: np.sin(np.pi * x), "cospi(x)": lambda x: np.cos(np.pi * x),
+    "ldexp(x, 3)": lambda x: x * 8, "precise::exp(x)": np.exp, "fast::log(y)": lambda x, y: np.log(y), "dot(float3(x, y, z), float3(z, x, y))": lambda x, y, z: x * z + y * x + z * y,
+    "length(float2(x, y))": lambda x, y: np.hypot(x, y), "distance(float2(x, y), float2(z))": lambda x, y, z: np.hypot(x - z, y - z),
+    "normalize(float2(x, y)).x": lambda x, y: x / np.hypot(x, y), "cross(float3(x, y, z), float3(y, z, x)).z": lambda x, y, z: x * z - y * y,
+}  # fmt: skip
+
+
+def test_float_functions():
+    x = RNG.uniform(-4, 4, 32).astype(np.float32)
+    y = RNG.uniform(0.1, 5, 32).astype(np.float32)
+    z = RNG.uniform(-0.95, 0.95, 32).astype(np.float32)
+    got = np.zeros((len(FLOAT), 32), np.float32)
+    body = "float x = a[i], y = b[i], z = c[i];" + "".join(f"d[{k * 32} + i] = {text};" for k, text in enumerate(FLOAT))
+    run(body, x, y, z, got)
+    for row, (text, want) in zip(got, FLOAT.items(), strict=True):
+        args = [v.astype(np.float64) for v in (x, y, z)][: want.__code__.co_argcount if hasattr(want, "__code__") else 1]
+        np.testing.assert_allclose(row, want(*args), rtol=3e-6, atol=2e-6, err_msg=text)
+
+
+def test_nan_of_min_max_and_clamp():
+    a = np.array([np.nan, 1, np.nan, 2] * 8, np.float32)
+    b = np.array([3, np.nan, np.nan, 1] * 8, np.float32)
+    c = np.zeros((4, 32), np.float32)
+    run("c[i] = fmin(a[i], b[i]); c[32 + i] = fmax(a[i], b[i]); c[64 + i] = precise::max(a[i], b[i]); c[96 + i] = saturate(a[i]);", a, b, c)
+    np.testing.assert_array_equal(c[:, :4], [[3, 1, np.nan, 1], [3, 1, np.nan, 2], [3, 1, np.nan, 2], [0, 1, 0, 1]])
+
+
+def test_functions_with_a_second_result():
+    a = RNG.uniform(-9, 9, 32).astype(np.float32)
+    c = np.zeros((5, 32), np.float32)
+    run("int e; float w, co; c[i] = frexp(a[i], e); c[32 + i] = e; c[64 + i] = modf(a[i], w); c[96 + i] = w; c[128 + i] = sincos(a[i], co) + 2 * co;".replace("c[", "b["), a, c)
+    mantissa, exponent = np.frexp(a)
+    fraction, whole = np.modf(a)
+    np.testing.assert_allclose(c, [mantissa, exponent, fraction, whole, np.sin(a) + 2 * np.cos(a)], rtol=1e-5, atol=1e-6)
+
+
+def test_half_rounds_after_each_operation():
+    a, b, c = (RNG.uniform(-30, 30, 256).astype(np.float16) for _ in range(3))
+    d = np.zeros((4, 256), np.float16)
+    run("d[i] = a[i] * b[i] + c[i]; d[256 + i] = a[i] / b[i] - c[i]; d[512 + i] = fma(a[i], b[i], c[i]); half4 v = half4(a[i], b[i], c[i], 1.5h); d[768 + i] = (v * v).x + v.w;", a, b, c, d, threads=256)
+    exact = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
+    np.testing.assert_array_equal(d, [a * b + c, a / b - c, exact.astype(np.float16), a * a + np.float16(1.5)])
+
+
+def _bfloat(x: np.ndarray) -> np.ndarray:
+    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def test_bfloat_rounds_to_nearest_even_after_each_operation():
+    a, b = (RNG.normal(size=256).astype(np.float32) for _ in range(2))
+    c = np.zeros((4, 256), np.float32)
+    run("bfloat x = bfloat(a[i]), y = bfloat(b[i]); c[i] = x; c[256 + i] = x * y + x; c[512 + i] = x * 2.0f + b[i]; x += y; bfloat4 v = bfloat4(x, y, 1.0bf, 2); c[768 + i] = (v / v.w).x;", a, b, c, threads=256)
+    x, y = _bfloat(a), _bfloat(b)
+    want = [x, _bfloat(_bfloat(x * y) + x), x * np.float32(2) + b, _bfloat(_bfloat(x + y) / np.float32(2))]
+    np.testing.assert_array_equal(c, want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integer_functions(dtype):
+    info = np.iinfo(dtype)
+    a = np.concatenate([RNG.integers(info.min, info.max, 60, dtype=dtype, endpoint=True), np.array([info.min, info.max, 0, 1], dtype)])
+    b = np.concatenate([RNG.integers(info.min, info.max, 60, dtype=dtype, endpoint=True), np.array([info.max, info.max, 1, 1], dtype)])
+    c = np.zeros((11, 64), dtype)
+    names = ["addsat(a[i], b[i])", "subsat(a[i], b[i])", "mulhi(a[i], b[i])", "hadd(a[i], b[i])", "rhadd(a[i], b[i])", "max(a[i], b[i])", "min(a[i], b[i])", "clz(a[i])", "popcount(a[i])", "reverse_bits(a[i])", "rotate(a[i], b[i])"]
+    run("".join(f"c[{k * 64} + i] = {n};" for k, n in enumerate(names)), a, b, c, threads=64)
+    width = info.bits
+    for k in range(64):
+        x, y = int(a[k]), int(b[k])
+        bits = x % (1 << width)
+        turn = y % width
+        want = [
+            min(max(x + y, info.min), info.max), min(max(x - y, info.min), info.max), (x * y) >> width, (x + y) >> 1, (x + y + 1) >> 1,
+            max(x, y), min(x, y), width - bits.bit_length(), bits.bit_count(), int(f"{bits:0{width}b}"[::-1], 2), (bits << turn | bits >> (width - turn)) % (1 << width),
+        ]  # fmt: skip
+        assert [int(v) % (1 << width) for v in c[:, k]] == [w % (1 << width) for w in want], (x, y)
+
+
+def test_bit_fields():
+    a = RNG.integers(0, 1 << 32, 32, dtype=np.uint32)
+    b = np.zeros((3, 32), np.uint32)
+    run("b[i] = extract_bits(a[i], 5, 7); b[32 + i] = insert_bits(a[i], 0x2au, 3, 6); b[64 + i] = as_type<uint>(extract_bits(as_type<int>(a[i]), 28, 4));", a, b)
+    high = (a.view(np.int32) >> 28).view(np.uint32)
+    np.testing.assert_array_equal(b, [a >> 5 & 127, (a & ~np.uint32(63 << 3)) | np.uint32(0x2A << 3), high])
+
+
+def test_vectors_swizzle_and_compose():
+    a = np.arange(8, dtype=np.float32)
+    b = np.zeros(32, np.float32)
+    body = """if (i) return;
+    float4 v = float4(a[1], a[2], a[3], a[4]), w = float4(v.zw, v.xy);
+    w.xz = v.yx; w.a += 10; v.rgb = w.bgr; float3 t = 2; t.y -= v.x++;
+    int4 n = int4(v) << 1; bool4 m = v > 2.0f; packed_float3 p = t; p.z = p.x * 3; uchar4 q = as_type<uchar4>(0x04030201u);
+    float4 z = {1, 2}; float4 s = select(v, -v, m); float3x3 r = float3x3(float3(1, 2, 3), float3(4, 5, 6), float3(7, 8, 10));
+    for (int k = 0; k < 4; k++) { b[k] = v[k]; b[4 + k] = w[k]; b[8 + k] = n[k]; b[12 + k] = m[k]; b[16 + k] = q[k]; b[20 + k] = z[k]; b[24 + k] = s[k]; }
+    b[28] = t.y; b[29] = p.z; b[30] = (r * float3(1, 0, 2)).y; b[31] = determinant(r) + any(m) + all(m);"""
+    run(body, a, b)
+    v, w = [2, 4, 2, 4], [2, 4, 1, 12]
+    v = [w[2] + 1, w[1], w[0], 4]
+    m = [x > 2 for x in v]
+    want = [*v, *w, *(int(x) * 2 for x in v), *m, 1, 2, 3, 4, 1, 2, 0, 0, *(-x if k else x for x, k in zip(v, m, strict=True)), 1, 6, 2 + 2 * 8, -3 + 1]
+    np.testing.assert_allclose(b, want)
+
+
+def test_conversions_are_those_of_metal():
+    text = HEAD + """
+    static_assert(is_same_v<decltype(half(1) + 1.0f), float>, ""); static_assert(is_same_v<decltype(char(1) + char(1)), int>, "");
+    static_assert(is_same_v<decltype(bfloat(1) * 1.0f), float>, ""); static_assert(is_same_v<decltype(bfloat(1) * bfloat(1)), bfloat>, "");
+    static_assert(is_same_v<decltype(1.0), float>, ""); static_assert(is_same_v<decltype(float4(1) < 2), bool4>, "");
+    static_assert(is_same_v<decltype(exp(half(1))), half>, ""); static_assert(is_same_v<decltype(exp(bfloat(1))), float>, "");
+    static_assert(sizeof(float3) == 16 && sizeof(packed_float3) == 12 && alignof(packed_float3) == 4 && sizeof(half3) == 8 && sizeof(long) == 8, "");
+    static_assert(sizeof(float3x3) == 48 && numeric_limits<half>::max() == 65504 && numeric_limits<int>::lowest() == -2147483647 - 1, "");
+    constant constexpr float4 table = float4(1, 2, 3, 4);
+    kernel void k(device float* a [[buffer(0)]]) { a[0] = table.z; a[1] = uint(-3.0f) + char(200) + uchar(300.0f); a[2] = INFINITY; a[3] = M_PI_F; }"""
+    a = np.zeros(4, np.float32)
+    Library(text).kernel("k")(a, threadgroups=1, threads=1)
+    np.testing.assert_allclose(a, [3, np.float32(2**32 - 56 + 255 - 2**32), np.inf, np.pi])
+
+
+SIMD = {
+    "simd_sum(x)": lambda v: np.full(32, v.sum()), "simd_product(y)": lambda v: np.full(32, (v % 3 + 1).prod()), "simd_min(x)": lambda v: np.full(32, v.min()),
+    "simd_max(x)": lambda v: np.full(32, v.max()), "simd_and(u)": lambda v: np.full(32, np.bitwise_and.reduce(v.astype(int))),
+    "simd_or(u)": lambda v: np.full(32, np.bitwise_or.reduce(v.astype(int))), "simd_xor(u)": lambda v: np.full(32, np.bitwise_xor.reduce(v.astype(int))),
+    "simd_prefix_inclusive_sum(x)": np.cumsum, "simd_prefix_exclusive_sum(x)": lambda v: np.cumsum(v) - v,
+    "simd_prefix_inclusive_product(y)": lambda v: np.cumprod(v % 3 + 1), "simd_broadcast(x, 5)": lambda v: np.full(32, v[5]),
+    "simd_broadcast_first(x)": lambda v: np.full(32, v[0]), "simd_shuffle(x, 31 - lane)": lambda v: v[::-1], "simd_shuffle_xor(x, 6)": lambda v: v[np.arange(32) ^ 6],
+    "simd_shuffle_rotate_up(x, 3)": lambda v: np.roll(v, 3), "simd_shuffle_rotate_down(x, 3)": lambda v: np.roll(v, -3),
+    "simd_shuffle_and_fill_up(x, -x, 2)": lambda v: np.concatenate([-v[30:], v[:30]]), "simd_shuffle_and_fill_down(x, -x, 2)": lambda v: np.concatenate([v[2:], -v[:2]]),
+    "lane >= 4 ? simd_shuffle_up(x, 4) : (simd_shuffle_up(x, 4), 0)": None,
+    "float(simd_ballot(x > 4).all())": lambda v: np.full(32, 0.0), "float(ulong(simd_ballot(lane < 20)) >> 4)": lambda v: np.full(32, 65535.0),
+    "float(simd_any(x > 8))": lambda v: np.full(32, (v > 8).any()), "float(simd_all(x >= 0))": lambda v: np.ones(32), "float(simd_is_first())": lambda v: np.arange(32) == 0,
+    "quad_sum(x)": lambda v: np.repeat(v.reshape(8, 4).sum(1), 4), "quad_max(x)": lambda v: np.repeat(v.reshape(8, 4).max(1), 4), "quad_broadcast(x, 2)": lambda v: np.repeat(v[2::4], 4),
+    "quad_shuffle_xor(x, 1)": lambda v: v[np.arange(32) ^ 1], "quad_prefix_exclusive_sum(x)": lambda v: (np.cumsum(v.reshape(8, 4), 1) - v.reshape(8, 4)).ravel(),
+    "simd_sum(float4(x)).w": lambda v: np.full(32, v.sum()), "float(simd_max(short(u)))": lambda v: np.full(32, v.max()), "simd_sum(half(u % 4))": lambda v: np.full(32, (v % 4).sum()),
+}  # fmt: skip
+
+
+def test_simdgroup_functions():
+    cases = {t: f for t, f in SIMD.items() if f is not None}
+    a = RNG.integers(0, 9, 32).astype(np.float32)
+    b = np.zeros((len(cases), 32), np.float32)
+    run("float x = a[i]; uint u = uint(x); float y = u % 3 + 1;" + "".join(f"b[{k * 32} + i] = {t};" for k, t in enumerate(cases)), a, b)
+    for row, (text, want) in zip(b, cases.items(), strict=True):
+        np.testing.assert_allclose(row, want(a), rtol=1e-6, err_msg=text)
+
+
+def test_simd_sum_of_the_active_lanes_only():
+    a = np.arange(32, dtype=np.float32)
+    b = np.zeros(32, np.float32)
+    run("if (lane % 2) b[i] = simd_sum(a[i]); else b[i] = -simd_sum(a[i]) - popcount(uint(ulong(simd_active_threads_mask())));", a, b)
+    np.testing.assert_array_equal(b, np.where(np.arange(32) % 2, a[1::2].sum(), -a[::2].sum() - 16))
+
+
+def test_simdgroup_matrices_multiply_with_every_map_and_type():
+    a, b = (RNG.integers(-4, 5, (8, 8)).astype(np.float32) for _ in range(2))
+    for fragment_map in (0, 1):
+        c = np.zeros((5, 8, 8), np.float32)
+        body = """threadgroup half h[64]; threadgroup bfloat t[64];
+        h[i] = half(a[i]); h[i + 32] = half(a[i + 32]); t[i] = bfloat(b[i]); t[i + 32] = bfloat(b[i + 32]);
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        simdgroup_float8x8 x, y, z, one(1.0f); simdgroup_half8x8 hx; simdgroup_bfloat8x8 ty;
+        simdgroup_load(x, a); simdgroup_load(y, b, 8, ulong2(0, 0), true); simdgroup_load(hx, h, 8); simdgroup_load(ty, t, 8);
+        simdgroup_multiply(z, x, y); simdgroup_store(z, c, 8);
+        simdgroup_multiply_accumulate(z, hx, hx, make_filled_simdgroup_matrix<float, 8, 8>(2.0f)); simdgroup_store(z, c + 64, 8);
+        simdgroup_multiply_accumulate(z, x, ty, one); simdgroup_store(z, c + 128, 8, 0, true);
+        z = x; z.thread_elements()[0] *= 2; z.thread_elements()[1] *= 2; simdgroup_store(z, c + 192, 8);
+        simdgroup_store(x * one, c + 256, 8);"""
+        run(body, a, b, c, fragment_map=fragment_map)
+        np.testing.assert_array_equal(c, [a @ b.T, a @ a + 2, (a @ b + np.eye(8)).T, 2 * a, a])
+
+
+def test_a_kernel_that_assumes_the_fragment_map_fails_under_the_other_one():
+    a = np.arange(64, dtype=np.float32).reshape(8, 8)
+    b = np.zeros((8, 8), np.float32)
+    body = """simdgroup_float8x8 m; simdgroup_load(m, a); uint q = lane / 4;
+    uint row = (q & 4) + (lane / 2) % 4, column = (q & 2) * 2 + (lane % 2) * 2;
+    b[row * 8 + column] = m.thread_elements()[0]; b[row * 8 + column + 1] = m.thread_elements()[1];"""
+    run(body, a, b, fragment_map=0)
+    np.testing.assert_array_equal(b, a)
+    run(body, a, b, fragment_map=1)
+    assert (b != a).any()
+
+
+def test_atomics():
+    a = RNG.integers(0, 8, 256).astype(np.uint32)
+    counts, total, high = np.zeros(8, np.uint32), np.zeros(1, np.float32), np.zeros(2, np.uint64)
+    body = """device atomic_uint* bins = (device atomic_uint*)b; atomic_fetch_add_explicit(&bins[a[i]], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit((device atomic_float*)c, 0.5f, memory_order_relaxed);
+    atomic_max_explicit((device atomic_ulong*)d, ulong(a[i]) << 40, memory_order_relaxed);
+    threadgroup atomic_int last; if (i == 0) atomic_store_explicit(&last, 0, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    int seen = atomic_load_explicit(&last, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&last, &seen, seen + 3, memory_order_relaxed, memory_order_relaxed)) {}
+    threadgroup_barrier(mem_flags::mem_threadgroup); if (i == 0) d[1] = ulong(atomic_exchange_explicit(&last, 1, memory_order_relaxed));"""
+    run(body, a, counts, total, high, threads=256)
+    np.testing.assert_array_equal(counts, np.bincount(a, minlength=8))
+    assert total[0] == 128
+    assert high.tolist() == [int(a.max()) << 40, 768]
+
+
+def test_pack_and_unpack():
+    a = np.array([0, 0.25, 0.5, 1], np.float32)
+    b = np.zeros(8, np.uint32)
+    c = np.zeros(12, np.float32)
+    body = """if (i) return; float4 v = float4(a[0], a[1], a[2], a[3]); b[0] = pack_float_to_unorm4x8(v); b[1] = pack_float_to_snorm4x8(-v); b[2] = pack_float_to_unorm2x16(v.yz);
+    b[3] = pack_float_to_unorm565(v.yzw); float4 u = unpack_unorm4x8_to_float(b[0]); float4 s = unpack_snorm4x8_to_float(b[1]); float2 w = unpack_unorm2x16_to_float(b[2]);
+    for (int k = 0; k < 4; k++) { c[k] = u[k]; c[4 + k] = s[k]; } c[8] = w.x; c[9] = w.y; c[10] = unpack_unorm565_to_float(ushort(b[3])).z;"""
+    run(body, a, b, c)
+    assert b[0] == 0xFF804000
+    np.testing.assert_allclose(c[:11], [*a, *-a, 0.25, 0.5, 1], atol=0.005)
+
+
+def test_program_of_templates_host_names_and_function_constants():
+    text = HEAD + """
+    constant bool twice [[function_constant(0)]];
+    constant int offset [[function_constant(1)]];
+    constant bool has_offset = is_function_constant_defined(offset);
+    struct Args { uint n; float2 scale; packed_float3 shift; };
+    template <typename T, int N> [[kernel]] void scale(device const vec<T, N>* x [[buffer(0)]], device vec<T, N>* y [[buffer(1)]], constant Args& args [[buffer(2)]], uint i [[thread_position_in_grid]]) {
+      if (i >= args.n) return;
+      y[i] = x[i] * T(args.scale.y) + T(args.shift.z) + T(has_offset ? offset : 0);
+      if (twice) y[i] += y[i];
+    }
+    #define make(name, T, N) template [[host_name(name)]] [[kernel]] decltype(scale<T, N>) scale<T, N>;
+    make("scale_f4", float, 4) make("scale_h2", half, 2)"""
+    x = np.arange(16, dtype=np.float32)
+    y = np.zeros_like(x)
+    args = np.zeros(32, np.uint8)
+    args[:4] = np.array([3], np.uint32).view(np.uint8)
+    args[8:28] = np.array([0, 2, 0, 0, 5], np.float32).view(np.uint8)
+    Library(text, function_constants={"twice": True, 1: 7}).kernel("scale_f4")(x, y, args, threadgroups=1, threads=4)
+    np.testing.assert_array_equal(y, np.where(np.arange(16) < 12, (x * 2 + 12) * 2, 0))
