@@ -63,23 +63,29 @@ class Loc:
         text = linecache.getline(filename, line).rstrip("\n")
         return _columns(text, col, end)[1] if end else text.strip()
 
+    def decoded(self) -> list[tuple[str, int, int, int]]:
+        """(filename, line, column, end column) of every frame, innermost first."""
+        return [self.place, *(self._decode(code, lasti) for code, lasti in self.frames[1:])]
+
     def describe(self) -> Sequence[str]:
-        filename, line, col, end = self.place
-        lines = [f"at {os.path.basename(filename)}:{line}"]
-        text = linecache.getline(filename, line).rstrip("\n")
-        if text.strip():
-            before, marked = _columns(text, col, end)
-            indent = len(text) - len(text.lstrip())
-            lines.append("  " + text.strip())
-            if end:
-                lines.append("  " + " " * (len(before) - indent) + "^" * max(1, len(marked)))
-        for code, lasti in self.frames[1:]:
-            name, line, _, _ = self._decode(code, lasti)
-            lines.append(f"called at {os.path.basename(name)}:{line}")
-        return lines
+        return describe_frames(self.decoded())
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.filename)}:{self.line}"
+
+
+def describe_frames(frames: Sequence[tuple[str, int, int, int]]) -> list[str]:
+    """The text of a place: the innermost frame with its source line, and the calls that led there."""
+    filename, line, col, end = frames[0]
+    lines = [f"at {os.path.basename(filename)}:{line}"]
+    text = linecache.getline(filename, line).rstrip("\n")
+    if text.strip():
+        before, marked = _columns(text, col, end)
+        indent = len(text) - len(text.lstrip())
+        lines.append("  " + text.strip())
+        if end:
+            lines.append("  " + " " * (len(before) - indent) + "^" * max(1, len(marked)))
+    return lines + [f"called at {os.path.basename(name)}:{line}" for name, line, _, _ in frames[1:]]
 
 
 def _columns(text: str, col: int, end: int) -> tuple[str, str]:

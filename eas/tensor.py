@@ -16,13 +16,15 @@ from eas.errors import ArgumentError, TypeMismatch
 from eas.interop import dlpack
 from eas.interop import torch as torch_bridge
 from eas.interop.arguments import ArgView, view
-from eas.interop.memory import allocate, converted, of_numbers, of_weak, stored
-from eas.interop.targets import DTypeLike, UnknownDevice, as_dtype, check_device, names_dtype
+from eas.interop.devices import CPU, Device, UnknownDevice, device_of
+from eas.interop.memory import allocate, converted, of_numbers, of_weak, readable, stored
+from eas.interop.pool import MemoryStats, memory_stats, release_memory
+from eas.interop.targets import DTypeLike, as_dtype, names_dtype
 
 __all__ = [
-    "Tensor", "UnknownDevice", "arange", "empty", "empty_like", "from_dlpack", "from_numpy",
-    "from_torch", "full", "ones", "ones_like", "tensor", "to_dlpack", "to_torch", "zeros",
-    "zeros_like",
+    "MemoryStats", "Tensor", "UnknownDevice", "arange", "empty", "empty_like", "from_dlpack",
+    "from_numpy", "from_torch", "full", "memory_stats", "ones", "ones_like", "rand", "randn",
+    "release_memory", "tensor", "to_dlpack", "to_torch", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -36,16 +38,23 @@ class Tensor:
     Slices, transposes and `.numpy()` share its memory. Strides count elements.
     """
 
-    __slots__ = ("__weakref__", "_array", "_owner", "device", "dtype")
+    __slots__ = ("__weakref__", "_array", "_device", "_owner", "dtype")
 
-    def __init__(self, array: Array, dtype: DType, owner: object = None) -> None:
+    def __init__(
+        self, array: Array, dtype: DType, owner: object = None, device: Device = CPU
+    ) -> None:
         assert array.dtype == dtype.np_storage, f"{array.dtype} is not how {dtype} is stored"
         self._array = array  # in storage form: uint16 for bf16, uint8 for fp8
         self._owner = array if owner is None else owner  # a torch tensor hears of writes
+        self._device = device
         self.dtype = dtype
-        self.device = "cpu"
 
     # --- what it is ---
+
+    @property
+    def device(self) -> str:
+        """Where its memory lives: `"cpu"`, or `"mps"`."""
+        return self._device.name
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,13 +97,20 @@ class Tensor:
         return self.shape[0]
 
     def __repr__(self) -> str:
+        self._device.synchronize()
         values = np.array2string(self._values(), separator=", ", prefix="tensor(")
         return f"tensor({values}, shape={self.shape}, dtype={self.dtype}, device={self.device!r})"
 
     # --- views ---
 
     def _alias(self, array: Array) -> Tensor:
-        return Tensor(array, self.dtype, self._owner)
+        return Tensor(array, self.dtype, self._owner, self._device)
+
+    def _copied(self, device: Device | None = None) -> Tensor:
+        """A contiguous copy."""
+        self._device.synchronize()
+        home = self._device if device is None else device
+        return Tensor(stored(self._array, self.dtype, home), self.dtype, device=home)
 
     def __getitem__(self, index: object) -> Tensor:
         """A view; a 0-d tensor if every axis has an integer."""
@@ -110,7 +126,21 @@ class Tensor:
         """The elements in another shape: a view where strides allow it, else a copy."""
         array = self._array.reshape(_shape(shape))
         is_copy = array.size > 0 and not np.may_share_memory(array, self._array)
-        return _made(array, self.dtype) if is_copy else self._alias(array)
+        return self._copied().reshape(array.shape) if is_copy else self._alias(array)
+
+    def view(self, *shape: Any) -> Tensor:
+        """A view in another shape; refused where only a copy has it."""
+        made = self.reshape(*shape)
+        if made.size and not np.may_share_memory(made._array, self._array):
+            raise ArgumentError(
+                f"no view of a tensor with shape {self.shape} and strides {self.strides} has shape {made.shape}",
+                hint="x.reshape(...) copies where it must",
+            )
+        return made
+
+    def flatten(self) -> Tensor:
+        """All elements along one axis: a view where strides allow it, else a copy."""
+        return self.reshape(-1)
 
     def permute(self, *axes: Any) -> Tensor:
         """A view with the axes in that order."""
@@ -129,7 +159,7 @@ class Tensor:
 
     def clone(self) -> Tensor:
         """A contiguous copy."""
-        return _made(self._array, self.dtype)
+        return self._copied()
 
     def contiguous(self) -> Tensor:
         """The tensor itself if it is contiguous, else a contiguous copy."""
@@ -142,12 +172,15 @@ class Tensor:
                 dtype = target
             else:
                 device = target
-        if device is not None:
-            check_device(device)
+        home = self._device if device is None else device_of(device)
         wanted = self.dtype if dtype is None else as_dtype(dtype)
         if wanted is self.dtype:
-            return self
-        return Tensor(converted(self._values(), self.dtype, wanted), wanted)
+            return self if home is self._device else self._copied(home)
+        return Tensor(converted(self._values(), self.dtype, wanted, home), wanted, device=home)
+
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU; itself if it lives there."""
+        return self.to(device="cpu")
 
     def copy_(self, source: object) -> Tensor:
         """Overwrite the elements with those of `source`, broadcast and cast; returns the tensor."""
@@ -155,7 +188,10 @@ class Tensor:
             raise ArgumentError(
                 "copy_ cannot write a read-only tensor", hint="write to x.clone() instead"
             )
-        self._array[...] = tensor(source, dtype=self.dtype)._array
+        given = tensor(source, dtype=self.dtype)
+        given._device.synchronize()
+        self._device.synchronize()
+        self._array[...] = given._array
         self.__eas_view__().note_write()
         return self
 
@@ -163,6 +199,7 @@ class Tensor:
 
     def _values(self) -> Array:
         """The elements as NumPy can compute with them: float32 for bf16 and fp8. May alias."""
+        self._device.synchronize()
         return numerics.decode(self._array, self.dtype)
 
     def item(self) -> Any:
@@ -190,9 +227,10 @@ class Tensor:
     # --- other libraries ---
 
     def numpy(self) -> Array:
-        """A NumPy array on the same memory."""
+        """A NumPy array on the same memory, which holds what launched kernels have written."""
         if self.dtype.np_storage != self.dtype.np_compute:
             raise TypeMismatch(f"NumPy has no {self.dtype} arrays", hint='x.to("f32").numpy()')
+        self._device.synchronize()
         return self._array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -203,7 +241,12 @@ class Tensor:
         return self._values().astype(dtype)
 
     def to_torch(self, device: object = None) -> Any:
-        """A torch tensor on the same memory, or a copy of it on another device."""
+        """A torch CPU tensor on the same memory, or a copy where torch cannot share it.
+
+        Copied are tensors that are read-only or have negative strides, and those for which
+        `device` names another device.
+        """
+        self._device.synchronize()
         return torch_bridge.to_torch(self._array, self.dtype, device)
 
     def __dlpack__(
@@ -214,13 +257,14 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
+        self._device.synchronize()  # DLPack has no streams for these devices
         return dlpack.export(
-            self._array, self.dtype,
+            self._array, self.dtype, self._device.dlpack_device,
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy,
         )  # fmt: skip
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.CPU
+        return self._device.dlpack_device
 
     def __eas_view__(self) -> ArgView:
         readonly = not self._array.flags.writeable
@@ -229,7 +273,8 @@ class Tensor:
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_made, (self._array, self.dtype))
+        self._device.synchronize()
+        return (_unpickled, (np.ascontiguousarray(self._array), self.dtype, self.device))
 
 
 def _index_part(part: object) -> int | slice | EllipsisType | None:
@@ -255,9 +300,10 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return (operator.index(shape),)
 
 
-def _made(storage: Array, dtype: DType) -> Tensor:
+def _unpickled(storage: Array, dtype: DType, device: str = "cpu") -> Tensor:
     """A new tensor with a copy of an array in storage form."""
-    return Tensor(stored(storage, dtype), dtype)
+    home = device_of(device)
+    return Tensor(stored(storage, dtype, home), dtype, device=home)
 
 
 def _shared(seen: ArgView) -> Tensor:
@@ -271,32 +317,34 @@ def _shared(seen: ArgView) -> Tensor:
 # --- making tensors -----------------------------------------------------------------------------
 
 
-def tensor(data: object, device: object = "cpu", dtype: DTypeLike = None) -> Tensor:
+def tensor(data: object, device: object = None, dtype: DTypeLike = None) -> Tensor:
     """A tensor of `data`.
 
     NumPy arrays, torch tensors, DLPack producers, buffers and other tensors share their memory
-    unless `dtype` asks for a conversion. Python numbers and lists are copied, as bool, i32 (i64 or
-    u64 where the values need it) and f32 unless `dtype` says otherwise.
+    unless `dtype` or `device` asks for a copy; what cannot be shared (a foreign byte order, an
+    object that gives NumPy copies only, a torch tensor on another device) is copied. Python numbers
+    and lists are copied, as bool, i32 (i64 or u64 where the values need it) and f32 unless `dtype`
+    says otherwise. The device is that of the data unless it is given; numbers live on the CPU.
     """
-    check_device(device)
+    if device is not None:
+        device_of(device)  # refused before anything is copied
     if isinstance(data, bool | int | float | np.generic | list | tuple | range):
-        return Tensor(*of_numbers(data, dtype))
-    if isinstance(data, Tensor):
+        made = Tensor(*of_numbers(data, dtype))
+    elif isinstance(data, Tensor):
         made = data
     elif torch_bridge.is_torch_tensor(data):
-        made = from_torch(data)
+        made = _shared(torch_bridge.memory_of(torch_bridge.on_cpu(data)))
     elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         made = from_dlpack(data)
     else:
-        made = _shared(view(data, "data"))
-    return made if dtype is None else made.to(dtype=dtype)
+        made = _shared(view(readable(data), "data"))
+    return made.to(device=device, dtype=dtype)
 
 
 def empty(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
     """A tensor with arbitrary contents."""
-    check_device(device)
-    wanted = as_dtype(dtype)
-    return Tensor(allocate(_shape(shape), wanted), wanted)
+    wanted, home = as_dtype(dtype), device_of(device)
+    return Tensor(allocate(_shape(shape), wanted, home), wanted, device=home)
 
 
 def zeros(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
@@ -311,8 +359,8 @@ def ones(*shape: Any, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> 
 
 def full(shape: Shape, value: Number, *, device: object = "cpu", dtype: DTypeLike = None) -> Tensor:
     """A tensor whose elements are all `value`."""
-    one = tensor(value, device, dtype)
-    made = Tensor(allocate(_shape(shape), one.dtype), one.dtype)
+    one = tensor(value, dtype=dtype)
+    made = empty(_shape(shape), device=device, dtype=one.dtype)
     made._array[...] = one._array
     return made
 
@@ -343,9 +391,30 @@ def arange(
     dtype: DTypeLike = None,
 ) -> Tensor:
     """The numbers from `start` (0 if it stands alone) up to, not including, `stop`."""
-    check_device(device)
     values = np.arange(0, start, step) if stop is None else np.arange(start, stop, step)
-    return Tensor(*of_weak(values, dtype))
+    return Tensor(*of_weak(values, dtype)).to(device=device)
+
+
+def rand(*shape: Any, seed: int | None = None, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
+    """Uniform random numbers in [0, 1); the same ones for the same seed and shape."""
+    return _random(np.random.default_rng(seed).random, shape, device, dtype)
+
+
+def randn(*shape: Any, seed: int | None = None, device: object = "cpu", dtype: DTypeLike = dtypes.f32) -> Tensor:
+    """Random numbers of the standard normal distribution; the same ones for the same seed and shape."""
+    return _random(np.random.default_rng(seed).standard_normal, shape, device, dtype)
+
+
+def _random(draw: Any, shape: Any, device: object, dtype: DTypeLike) -> Tensor:
+    wanted, home = as_dtype(dtype), device_of(device)
+    if not wanted.is_float:
+        raise TypeMismatch(f"random numbers are floats, got dtype {wanted}", hint='dtype="f32"')
+    drawn = dtypes.f64 if wanted is dtypes.f64 else dtypes.f32
+    values = draw(_shape(shape), dtype=drawn.np_compute)
+    # Rounding to a narrow format must not reach 1.
+    if draw.__name__ == "random" and wanted.bits < 32:
+        values = np.minimum(values, np.float32(1 - 2.0 ** -(wanted.mantissa_bits + 1)))
+    return Tensor(converted(np.asarray(values), drawn, wanted, home), wanted, device=home)
 
 
 # --- sharing ------------------------------------------------------------------------------------
@@ -369,7 +438,7 @@ def from_torch(x: object) -> Tensor:
 
 
 def to_torch(x: Tensor, device: object = None) -> Any:
-    """A torch tensor on the memory of `x`, or a copy of it on another device."""
+    """A torch tensor on the memory of `x`, or a copy where torch cannot share it."""
     return x.to_torch(device)
 
 
@@ -385,4 +454,4 @@ def to_dlpack(x: Tensor) -> object:
             "to_dlpack cannot share a read-only tensor: legacy capsules have no such flag",
             hint="eas.to_dlpack(x.clone())",
         )
-    return dlpack.export(x._array, x.dtype)
+    return x.__dlpack__()

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.errors import LostWrite
+from eas.errors import ArgumentError, LostWrite
 from eas.interop.views import ArgView, is_scalar, view
 
-__all__ = ["ArgView", "Staging", "is_scalar", "view"]
+__all__ = ["ArgView", "Staging", "is_scalar", "stride_of", "view"]
 
 Array = NDArray[Any]
 
@@ -39,10 +39,15 @@ class Staging:
         self._uses: list[_Use] = []
         self._has_copies = False
 
-    def prepare(self, view: ArgView, written: bool, read: bool) -> Array:
-        """The 1-D storage to run on: the memory of `view` itself where it is contiguous."""
+    def prepare(self, view: ArgView, written: bool, read: bool, strided: bool = False) -> Array:
+        """The 1-D storage to run on: the memory of `view` itself where it is contiguous.
+
+        A kernel that asks for strides is `strided`: it gets the memory itself in any case.
+        """
         if written:
             _check_writable(view)
+        if strided and not view.is_contiguous:
+            return self._in_place(view, written)
         is_staged = not view.is_contiguous
         if not (written or read):
             return (
@@ -71,6 +76,14 @@ class Staging:
                 use.view.array[...] = use.copy.reshape(use.view.shape)
             use.view.note_write()
 
+    def _in_place(self, view: ArgView, written: bool) -> Array:
+        use = _Use(view, None)
+        use.written = written
+        self._uses.append(use)
+        if self._has_copies:
+            self._check_aliases(use)
+        return _reach(view)
+
     def _twin(self, view: ArgView) -> _Use | None:
         """An earlier use of exactly the same elements."""
         key = _identity(view)
@@ -90,6 +103,41 @@ class Staging:
                 f"but {staged!r} is not contiguous, so the kernel would run on a copy of it",
                 hint=f"pass np.ascontiguousarray({staged})",
             )
+
+
+def stride_of(view: ArgView, axis: int) -> int:
+    """The stride that a kernel asked for with `x.stride(axis)`."""
+    if not -len(view.shape) <= axis < len(view.shape):
+        raise ArgumentError(
+            f"the kernel asks for {view.name}.stride({axis}), but argument {view.name!r} has shape {view.shape}",
+            hint=f"pass an array with more axes, for example {view.name}[None]",
+        )
+    found = view.strides[axis]
+    if found >= 1 << 31:
+        raise ArgumentError(
+            f"{view.name}.stride({axis}) is {found}, which does not fit i32",
+            hint=f"pass a contiguous copy of {view.name}, or a part of it",
+        )
+    # Along one element there is no step, whatever number NumPy or torch keeps there.
+    return found if view.shape[axis] > 1 else max(found, 0)
+
+
+def _reach(view: ArgView) -> Array:
+    """The memory from the first element to the last, gaps included, as one flat array."""
+    array = view.array
+    if any(step < 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)):
+        raise ArgumentError(
+            f"argument {view.name!r} has negative strides {view.strides}, which a kernel that asks for strides cannot take",
+            hint=f"pass np.ascontiguousarray({view.name})",
+        )
+    if not array.flags.aligned:
+        raise ArgumentError(
+            f"argument {view.name!r} is not aligned to its elements, which a kernel that asks for strides needs",
+            hint=f"pass {view.name}.copy()",
+        )
+    last = sum((n - 1) * abs(s) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
+    length = last + 1 if array.size else 0
+    return np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
 
 
 def _identity(view: ArgView) -> tuple[object, ...]:

@@ -114,6 +114,7 @@ def _content(capsule: object) -> tuple[_DLTensor, bool]:
 def export(
     array: Array,
     dtype: DType,
+    device: tuple[int, int] = CPU,
     *,
     stream: object = None,
     max_version: tuple[int, int] | None = None,
@@ -122,16 +123,24 @@ def export(
 ) -> object:
     """A capsule that shares the memory of `array` and keeps it alive; versioned if asked for."""
     exporter: Any = array  # the stubs are narrower than the protocol
+    asked = device if dl_device is None else tuple(dl_device)
+    if asked not in (device, CPU):
+        raise BufferError(f"the tensor lives on DLPack device {device}, not on {asked}")
+    if device != CPU and asked == CPU:
+        if copy is False:
+            raise BufferError(f"memory of DLPack device {device} reaches the CPU as a copy only")
+        copy = True
+    dl_device = CPU
     if _NUMPY_HAS_VERSIONS:
         capsule: object = exporter.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
-    elif dl_device is not None and tuple(dl_device) != CPU:
-        raise BufferError("unsupported device requested")
     else:
         capsule = (exporter.copy() if copy else exporter).__dlpack__(stream=stream)
+    content = _content(capsule)[0]
     if dtype in _CODE_OF_EXTENSION:
-        _content(capsule)[0].code = _code(dtype)
+        content.code = _code(dtype)
+    content.device_type, content.device_id = asked
     return capsule
 
 
@@ -150,6 +159,12 @@ def memory_of(source: Any) -> ArgView:
             f"eas has no dtype for DLPack type code {content.code} with {content.bits} bits "
             f"and {content.lanes} lanes",
             hint="convert it to a bool, integer or float dtype before the exchange",
+        )
+    sizes = [content.shape[axis] for axis in range(content.ndim)]
+    if not content.data and all(sizes):
+        raise ArgumentError(
+            f"the DLPack tensor of shape {tuple(sizes)} has no memory",
+            hint="its storage was freed or resized: make a new tensor",
         )
     array = _adopt(capsule, content, dtype)
     readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE

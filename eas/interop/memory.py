@@ -11,35 +11,41 @@ from numpy.typing import NDArray
 from eas import dtypes, numerics
 from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.interop.devices import CPU, Device
 from eas.interop.targets import DTypeLike, as_dtype
 
 Array = NDArray[Any]
 
-_ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
-
-def allocate(shape: tuple[int, ...], dtype: DType) -> Array:
+def allocate(shape: tuple[int, ...], dtype: DType, device: Device = CPU) -> Array:
     """An aligned array with arbitrary contents."""
     if any(size < 0 for size in shape):
         raise ArgumentError(f"a tensor cannot have shape {shape}", hint="use sizes of 0 and more")
     nbytes = math.prod(shape) * dtype.nbytes
-    memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    return memory[start : start + nbytes].view(dtype.np_storage).reshape(shape)
+    return device.allocate(nbytes).view(dtype.np_storage).reshape(shape)
 
 
-def stored(storage: Array, dtype: DType) -> Array:
+def stored(storage: Array, dtype: DType, device: Device = CPU) -> Array:
     """A contiguous, aligned copy of an array in storage form."""
-    made = allocate(storage.shape, dtype)
+    made = allocate(storage.shape, dtype, device)
     made[...] = storage
     return made
 
 
-def converted(values: Array, source: DType, wanted: DType) -> Array:
+def converted(values: Array, source: DType, wanted: DType, device: Device = CPU) -> Array:
     """New memory with the values of a compute array, cast to another type and rounded once."""
-    return stored(
-        np.asarray(numerics.encode(numerics.cast(values, source, wanted), wanted)), wanted
-    )
+    storage = numerics.encode(numerics.cast(values, source, wanted), wanted)
+    return stored(np.asarray(storage), wanted, device)
+
+
+def readable(data: object) -> object:
+    """`data` itself if it may have memory to share, else a NumPy copy of it."""
+    if isinstance(data, np.ndarray) and not data.dtype.isnative:
+        return data.astype(data.dtype.newbyteorder("="))
+    has_memory = isinstance(data, np.ndarray) or hasattr(data, "__array_interface__")
+    if hasattr(data, "__array__") and not has_memory and not hasattr(data, "__eas_view__"):
+        return np.asarray(data)
+    return data
 
 
 def of_numbers(data: object, dtype: DTypeLike = None) -> tuple[Array, DType]:

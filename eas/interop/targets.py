@@ -8,13 +8,10 @@ import numpy as np
 
 from eas import dtypes
 from eas.dtypes import DType
-from eas.errors import BackendUnavailable, EasError, TypeMismatch
+from eas.errors import TypeMismatch
+from eas.interop.devices import UnknownDevice
 
 DTypeLike = Any  # a DType, its name, or a NumPy or torch dtype
-
-
-class UnknownDevice(EasError, ValueError):
-    """A device of that name does not exist."""
 
 
 def as_dtype(dtype: DTypeLike) -> DType:
@@ -24,17 +21,6 @@ def as_dtype(dtype: DTypeLike) -> DType:
     if isinstance(dtype, np.dtype | type):
         return dtypes.from_numpy(np.dtype(dtype))
     return dtypes.parse(str(dtype).removeprefix("torch."))
-
-
-def check_device(device: object) -> None:
-    """Refuse devices on which a tensor cannot live."""
-    name = str(device)
-    if name in ("mps", "metal"):
-        raise BackendUnavailable(
-            "Metal tensors are not part of this version yet", hint='device="cpu"'
-        )
-    if name != "cpu":
-        raise UnknownDevice(f"there is no device named {name!r}", hint='device="cpu"')
 
 
 def names_dtype(target: object) -> bool:

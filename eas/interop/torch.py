@@ -35,19 +35,19 @@ def memory_of(tensor: object) -> ArgView:
     return seen
 
 
+def on_cpu(tensor: Any) -> Any:
+    """A torch tensor as strided numbers in CPU memory: itself, or a copy where it is elsewhere."""
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    return tensor if tensor.device.type in ("cpu", "meta") else tensor.detach().cpu()
+
+
 def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
-    """A torch tensor on the memory of `array`, or a copy of it on another device."""
+    """A torch tensor on the memory of `array`, or a copy where torch cannot share it."""
     torch = _import_torch()
-    if not array.flags.writeable:
-        raise ArgumentError(
-            "to_torch cannot share a read-only tensor: torch would let it be written",
-            hint="x.clone().to_torch()",
-        )
-    if any(step < 0 for step in array.strides):
-        raise ArgumentError(
-            "to_torch cannot share a tensor with negative strides: torch has none",
-            hint="x.contiguous().to_torch()",
-        )
+    # torch would let read-only memory be written, and it has no negative strides.
+    if not array.flags.writeable or any(step < 0 for step in array.strides):
+        array = array.copy(order="C")
     shared = torch.from_numpy(array)
     if dtype in _TORCH_NAMES:
         shared = shared.view(getattr(torch, _TORCH_NAMES[dtype]))

@@ -188,6 +188,12 @@ def _check_torch(torch: Any, tensor: Any, name: str) -> None:
         raise _refusal(
             name, f"is a torch tensor on {device}, which eas cannot take{when}", "pass x.cpu()"
         )
+    if tensor.is_quantized:
+        raise _refusal(
+            name,
+            f"is a quantised torch tensor ({tensor.dtype}), whose scales a kernel cannot see",
+            "pass x.int_repr() or x.dequantize()",
+        )
     if tensor.is_complex():
         raise _refusal(
             name,
@@ -196,6 +202,27 @@ def _check_torch(torch: Any, tensor: Any, name: str) -> None:
         )
     if tensor.is_neg():
         raise _refusal(name, "is a torch tensor with its negative bit set", "pass x.resolve_neg()")
+    try:
+        nbytes = tensor.untyped_storage().nbytes()
+    except NotImplementedError:  # a wrapper, as inside of vmap; whoever takes its memory refuses it
+        return
+    if nbytes < _reach_nbytes(tensor):
+        raise _refusal(
+            name,
+            f"is a torch tensor of shape {tuple(tensor.shape)} whose storage was resized to {nbytes} bytes",
+            "give it memory again with x.untyped_storage().resize_(nbytes)",
+        )
+
+
+def _reach_nbytes(tensor: Any) -> int:
+    """How far into its storage a tensor reaches."""
+    if not tensor.numel():
+        return 0
+    if tensor.is_contiguous():
+        last = tensor.numel() - 1
+    else:
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return int((tensor.storage_offset() + last + 1) * tensor.element_size())
 
 
 # --- other libraries ----------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import pytest
 
 from eas import dtypes, errors
 from eas.interop.arguments import view
-from eas.interop.targets import UnknownDevice
+from eas.interop.devices import UnknownDevice
+from eas.runtime import get_runtime
 from eas.tensor import (
     Tensor,
     arange,
@@ -138,8 +139,12 @@ def test_dtypes_are_taken_by_any_name():
 
 
 @pytest.mark.parametrize("name", ["mps", "metal"])
-def test_metal_tensors_are_refused_for_now(name):
-    expected = 'Metal tensors are not part of this version yet\n  hint: device="cpu"'
+def test_metal_tensors_need_a_metal_backend(name, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "interp")
+    expected = (
+        "there is no Metal device on the interp backend\n"
+        '  hint: device="cpu", or EAS_BACKEND=sim for the software Metal'
+    )
     for make in (
         lambda: tensor([1], device=name),
         lambda: empty(1, device=name),
@@ -148,6 +153,16 @@ def test_metal_tensors_are_refused_for_now(name):
         with pytest.raises(errors.BackendUnavailable) as caught:
             make()
         assert str(caught.value) == expected
+
+
+def test_metal_tensors_exist_on_the_software_metal(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "sim")
+    if not get_runtime("sim").is_available():
+        pytest.skip(str(get_runtime("sim").why_unavailable()))
+    made = tensor([1.0, 2.0], device="mps")
+    assert made.device == "mps"
+    assert list(made.cpu().numpy()) == [1, 2]
+    assert made.cpu().device == "cpu"
 
 
 def test_unknown_devices_are_value_errors():

@@ -1,0 +1,78 @@
+"""The devices on which a tensor can live; a runtime with memory of its own adds one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eas.errors import BackendUnavailable, EasError
+from eas.interop.pool import POOL
+from eas.runtime import get_runtime, require
+
+Array = NDArray[Any]
+
+
+class UnknownDevice(EasError, ValueError):
+    """A device of that name does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Memory that kernels of one kind can use, and that the CPU can see.
+
+    Shared Metal buffers and those of the software Metal are host memory, so a tensor is a NumPy
+    array on every device. The base of that array is the runtime's buffer object.
+    """
+
+    name: str
+    dlpack_type: int
+    """kDLCPU is 1, kDLMetal 8."""
+    allocate: Callable[[int], Array]
+    """New memory as bytes."""
+    synchronize: Callable[[], None] = lambda: None
+    """Afterwards the CPU sees what launched kernels have written."""
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        return (self.dlpack_type, 0)
+
+
+CPU = Device("cpu", 1, POOL.allocate)
+_ALIASES = {"metal": "mps"}
+_devices = {"cpu": CPU}
+_simulated: dict[str, Device] = {}
+
+
+def add_device(device: Device) -> None:
+    """Tensors may live on `device` from now on."""
+    _devices[device.name] = device
+
+
+def device_of(device: object) -> Device:
+    """The device that a name such as `"cpu"`, `"mps:0"` or a torch device stands for."""
+    name, _, index = str(device).partition(":")
+    name = _ALIASES.get(name, name)
+    found = _devices.get(name)
+    if found is not None and index in ("", "0"):
+        return found
+    if name == "mps" and index in ("", "0"):
+        return _software_metal()
+    raise UnknownDevice(f"there is no device named {str(device)!r}", hint='device="cpu"')
+
+
+def _software_metal() -> Device:
+    """The Metal device of programs that run under `EAS_BACKEND=sim`: host memory."""
+    runtime = get_runtime()
+    if runtime.name != "sim":
+        raise BackendUnavailable(
+            f"there is no Metal device on the {runtime.name} backend",
+            hint='device="cpu", or EAS_BACKEND=sim for the software Metal',
+        )
+    require(runtime)
+    made = _simulated.get(runtime.name)
+    if made is None:
+        made = _simulated[runtime.name] = Device("mps", CPU.dlpack_type, POOL.allocate, runtime.synchronize)
+    return made

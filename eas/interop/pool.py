@@ -1,0 +1,140 @@
+"""The pool of CPU memory: aligned blocks that are used again, and how much of it there is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+MAX_FREE_NBYTES = 256 << 20  # kept for later; what exceeds it goes back to the system
+_SMALLEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """What the pool holds now, and what it has done so far."""
+
+    used_nbytes: int
+    """In tensors that are alive, rounded up to the sizes of the pool."""
+    free_nbytes: int
+    """Held for later tensors."""
+    peak_nbytes: int
+    """The largest `used_nbytes` so far."""
+    allocations: int
+    reused: int
+    """Allocations that took a block which the pool already had."""
+
+
+class Block:
+    """Memory of one tensor; goes back to its pool with the last array that looks at it."""
+
+    __slots__ = ("__array_interface__", "_memory", "_pool", "_size")
+
+    def __init__(self, pool: Pool, memory: Array, size: int, nbytes: int) -> None:
+        self._pool = pool
+        self._memory = memory
+        self._size = size
+        start = memory.__array_interface__["data"][0]
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (start + -start % ALIGNMENT, False),
+        }
+
+    def __del__(self) -> None:
+        # The collector may run this anywhere, also inside of the pool: appending needs no lock.
+        self._pool._returned.append((self._size, self._memory))
+
+
+class Pool:
+    """Blocks by size; threads may share it."""
+
+    def __init__(self, max_free_nbytes: int = MAX_FREE_NBYTES) -> None:
+        self._max_free_nbytes = max_free_nbytes
+        self._returned: deque[tuple[int, Array]] = deque()
+        self._free: dict[int, list[Array]] = {}
+        self._lock = threading.Lock()
+        self._used = self._free_nbytes = self._peak = self._allocations = self._reused = 0
+
+    def allocate(self, nbytes: int) -> Array:
+        """That many bytes, aligned, with arbitrary contents."""
+        size = size_class(nbytes)
+        with self._lock:
+            self._collect()
+            blocks = self._free.get(size)
+            memory = blocks.pop() if blocks else None
+            if memory is not None:
+                self._free_nbytes -= size
+                self._reused += 1
+            self._allocations += 1
+            self._used += size
+            self._peak = max(self._peak, self._used)
+        if memory is None:
+            try:
+                memory = np.empty(size + ALIGNMENT, np.uint8)
+            except BaseException:
+                with self._lock:
+                    self._used -= size
+                raise
+        return np.asarray(Block(self, memory, size, nbytes))
+
+    def stats(self) -> MemoryStats:
+        with self._lock:
+            self._collect()
+            return MemoryStats(
+                self._used, self._free_nbytes, self._peak, self._allocations, self._reused
+            )
+
+    def release(self) -> int:
+        """Give the free blocks back to the system; the number of bytes that were."""
+        with self._lock:
+            self._collect()
+            released, self._free_nbytes = self._free_nbytes, 0
+            self._free.clear()
+            return released
+
+    def _collect(self) -> None:
+        """Take back what has died since."""
+        while self._returned:
+            size, memory = self._returned.popleft()
+            self._used -= size
+            if self._free_nbytes + size <= self._max_free_nbytes:
+                self._free.setdefault(size, []).append(memory)
+                self._free_nbytes += size
+
+    def _after_fork(self) -> None:
+        # Another thread of the parent may have held it.
+        self._lock = threading.Lock()
+
+
+def size_class(nbytes: int) -> int:
+    """The size of the block for that many bytes: at most a quarter more, so that few sizes exist."""
+    if nbytes <= _SMALLEST:
+        return _SMALLEST
+    step = max(_SMALLEST, 1 << max(0, (nbytes - 1).bit_length() - 3))
+    return -(-nbytes // step) * step
+
+
+POOL = Pool()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL._after_fork)
+
+
+def memory_stats() -> MemoryStats:
+    """How much CPU memory the tensors of this process use, and how much the pool keeps for later."""
+    return POOL.stats()
+
+
+def release_memory() -> int:
+    """Give memory that no tensor uses back to the system; the number of bytes that were."""
+    return POOL.release()

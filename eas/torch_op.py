@@ -1,0 +1,322 @@
+"""`eas.torch_op`: a Python function that launches kernels becomes an operator of torch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+from eas.errors import ArgumentError, BackendUnavailable, LostWrite
+from eas.runtime.torch_threads import share_threads
+
+__all__ = ["torch_op"]
+
+Fn = Callable[..., Any]
+Batching = Literal["elementwise", "leading", "loop"]
+
+
+@overload
+def torch_op(fn: Fn, /) -> Any: ...
+@overload
+def torch_op(
+    name: str | None = None,
+    /,
+    *,
+    mutates_args: Sequence[str] = (),
+    fake: Fn | None = None,
+    backward: Fn | None = None,
+    backward_fake: Fn | None = None,
+    differentiates: Sequence[str] | None = None,
+    vmap: Batching = "loop",
+    autocast: Any = None,
+) -> Callable[[Fn], Any]: ...
+def torch_op(
+    name: Any = None,
+    /,
+    *,
+    mutates_args: Sequence[str] = (),
+    fake: Fn | None = None,
+    backward: Fn | None = None,
+    backward_fake: Fn | None = None,
+    differentiates: Sequence[str] | None = None,
+    vmap: Batching = "loop",
+    autocast: Any = None,
+) -> Any:
+    """Make a function that launches kernels an operator that autograd, torch.compile and vmap know.
+
+    The schema comes from its type hints. `mutates_args` names the tensors that it writes
+    (the operator itself is then the attribute `op` of the result). `fake`
+    has the same parameters and returns empty tensors of the right shapes; without it, the one
+    result is like the first tensor. `backward` computes gradients: its parameters name what it
+    needs (`grad` or `grad0`, `grad1`, .. of the results; `out` or `out0`, ..; parameters of the
+    function), and it returns the gradient of every tensor in `differentiates`, by default of all
+    tensor parameters; for one that was None it returns an empty tensor. Gradients are contiguous and
+    like what they belong to, unless `backward_fake` returns others. `vmap` says what happens to
+    a batch: `elementwise` and `leading` functions take one more axis in front, others are looped
+    over. `autocast` is the dtype to which floats are cast under torch.autocast.
+    """
+    if callable(name):
+        return _define(name, None, (), None, None, None, None, "loop", None)
+    if vmap not in ("elementwise", "leading", "loop"):
+        raise ArgumentError(f"vmap is 'elementwise', 'leading' or 'loop', not {vmap!r}")
+    return lambda fn: _define(
+        fn, name, mutates_args, fake, backward, backward_fake, differentiates, vmap, autocast
+    )
+
+
+def _define(
+    fn: Fn,
+    name: str | None,
+    mutates_args: Sequence[str],
+    fake: Fn | None,
+    backward: Fn | None,
+    backward_fake: Fn | None,
+    differentiates: Sequence[str] | None,
+    vmap: Batching,
+    autocast: Any,
+) -> Any:
+    torch = _import_torch()
+    share_threads()
+    full_name = _full_name(fn, name)
+    op = _make_op(torch, full_name, fn, tuple(mutates_args))
+    tensors = _tensor_names(op)
+    _register_fake(torch, op, fn, fake, tensors)
+    if backward is not None:
+        wanted = tuple(tensors if differentiates is None else differentiates)
+        _Backward(torch, op, fn, backward, wanted).register(backward_fake)
+    torch.library.register_vmap(full_name, _batching_rule(torch, op, vmap), lib=_library(torch, full_name))
+    if autocast is not None:
+        for device in ("cpu", "mps", "cuda"):
+            torch.library.register_autocast(full_name, device, autocast, lib=_library(torch, full_name))
+    return _guarded(torch, op, fn, tuple(mutates_args)) if mutates_args else op
+
+
+def _guarded(torch: Any, op: Any, fn: Fn, mutates_args: tuple[str, ...]) -> Fn:
+    """The operator behind a check that only stands above autograd: inside, grad mode is off."""
+    names = list(inspect.signature(fn).parameters)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            for name in mutates_args:
+                place = names.index(name)
+                given = args[place] if place < len(args) else kwargs.get(name)
+                if given is not None and given.requires_grad:
+                    raise LostWrite(
+                        f"{fn.__name__} writes argument {name!r}, a torch tensor that requires grad: autograd would miss the write",
+                        hint=f"pass {name}.detach(), or call it under torch.no_grad()",
+                    )
+        return op(*args, **kwargs)
+
+    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
+    call.op = op  # type: ignore[attr-defined]  # for torch.library.opcheck
+    return call
+
+
+_libraries: dict[str, Any] = {}  # torch forgets the operators of a library that nobody holds
+
+
+def _library(torch: Any, full_name: str) -> Any:
+    space = full_name.partition("::")[0]
+    if space not in _libraries:
+        _libraries[space] = torch.library.Library(space, "FRAGMENT")
+    return _libraries[space]
+
+
+def _make_op(torch: Any, full_name: str, fn: Fn, mutates_args: tuple[str, ...]) -> Any:
+    """The operator `torch.ops.library.name.default`, without gradients so far."""
+    if mutates_args:  # custom_op tells autograd of the writes
+        return torch.library.custom_op(full_name, fn, mutates_args=mutates_args)._opoverload
+    run = _without_grad(torch, fn)
+    library, (space, _, short) = _library(torch, full_name), full_name.partition("::")
+    schema = torch.library.infer_schema(run, mutates_args=())
+    library.define(f"{short}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(short, run, "CompositeExplicitAutograd")
+    return getattr(getattr(torch.ops, space), short).default
+
+
+# --- names and schemas --------------------------------------------------------------------------
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise BackendUnavailable(
+            "eas.torch_op needs torch, which is not installed", hint="pip install torch"
+        ) from error
+    return torch
+
+
+def _full_name(fn: Fn, name: str | None) -> str:
+    if name is None:
+        space = fn.__module__.partition(".")[0].strip("_")
+        name = f"{space}::{fn.__name__}"
+    space, _, short = name.partition("::")
+    if not (space.isidentifier() and short.replace(".", "_").isidentifier()):
+        raise ArgumentError(
+            f"{name!r} is no name of an operator", hint='give it as "library::operator"'
+        )
+    return name
+
+
+def _without_grad(torch: Any, fn: Fn) -> Fn:
+    """Autograd works above the operator: inside, inputs that require grad are plain memory."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad():
+            return fn(*args, **kwargs)
+
+    run.__name__, run.__qualname__, run.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
+    run.__module__ = fn.__module__
+    # The schema is read from these; annotations that are strings mean names of the function's module.
+    run.__signature__ = inspect.signature(fn, eval_str=True)  # type: ignore[attr-defined]
+    run.__annotations__ = inspect.get_annotations(fn, eval_str=True)
+    return run
+
+
+def _tensor_names(op: Any) -> list[str]:
+    """The parameters that are tensors, or may be."""
+    kinds = ("Tensor", "Optional[Tensor]", "Tensor?")
+    return [a.name for a in op._schema.arguments if str(a.type) in kinds]
+
+
+def _returns(op: Any) -> list[str]:
+    return [str(r.type) for r in op._schema.returns]
+
+
+def _register_fake(torch: Any, op: Any, fn: Fn, fake: Fn | None, tensors: list[str]) -> None:
+    library = _library(torch, op._name)
+    if fake is not None:
+        torch.library.register_fake(op, fake, lib=library)
+        return
+    returns = _returns(op)
+    if not returns:
+        torch.library.register_fake(op, lambda *args, **kwargs: None, lib=library)
+        return
+    if returns != ["Tensor"] or not tensors:
+        raise ArgumentError(
+            f"{fn.__name__} returns {', '.join(returns)}: eas.torch_op cannot know the shapes",
+            hint="pass fake=, a function of the same parameters that returns torch.empty(...) of each",
+        )
+    names = list(inspect.signature(fn).parameters)
+
+    def like_first(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return torch.empty_like(given[tensors[0]], memory_format=torch.contiguous_format)
+
+    torch.library.register_fake(op, like_first, lib=library)
+
+
+# --- gradients ----------------------------------------------------------------------------------
+
+
+class _Backward:
+    """How the parameters of a backward function are found, and where its results go."""
+
+    def __init__(
+        self, torch: Any, op: Any, fn: Fn, backward: Fn, differentiates: tuple[str, ...]
+    ) -> None:
+        self.torch, self.op, self.fn = torch, op, fn
+        self.differentiates = differentiates
+        self.inputs = [a.name for a in op._schema.arguments]
+        unknown = [n for n in differentiates if n not in self.inputs]
+        if unknown:
+            raise ArgumentError(f"{fn.__name__} has no parameter {unknown[0]!r} to differentiate by")
+        self.needs = [(n, *self._source(n)) for n in inspect.signature(backward).parameters]
+        self.run = _make_op(torch, f"{op._name}_backward", backward, ())
+        returns = _returns(self.run)
+        if returns != ["Tensor"] * len(differentiates):
+            raise ArgumentError(
+                f"the backward of {fn.__name__} is declared to return {', '.join(returns)}, "
+                f"one Tensor is needed for each of {', '.join(differentiates)}",
+                hint="annotate it as -> tuple[torch.Tensor, ...] with one entry for each, or pass differentiates=",
+            )
+
+    def _source(self, name: str) -> tuple[str, Any]:
+        """Where a parameter of the backward function comes from: a gradient, a result or an input."""
+        count = len(_returns(self.op))
+        if name in self.inputs:
+            return ("input", name)
+        for kind in ("grad", "out"):
+            index = name.removeprefix(kind)
+            is_numbered = index.isdigit() or (not index and count == 1)
+            if name.startswith(kind) and is_numbered and int(index or 0) < count:
+                return (kind, int(index or 0))
+        raise ArgumentError(
+            f"the backward of {self.fn.__name__} has the parameter {name!r}, which is neither a parameter of it nor a result",
+            hint="use grad or grad0, grad1, .. for gradients and out or out0, out1, .. for results",
+        )
+
+    def fake(self, *args: Any) -> Any:
+        given = {need[0]: value for need, value in zip(self.needs, args, strict=True)}
+        some = next(given[name] for name, kind, _ in self.needs if kind == "grad")
+        made = []
+        for name in self.differentiates:
+            like = given.get(name, some)
+            made.append(
+                some.new_empty(0)
+                if like is None
+                else self.torch.empty_like(like, memory_format=self.torch.contiguous_format)
+            )
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def register(self, fake: Fn | None) -> None:
+        library = _library(self.torch, self.op._name)
+        self.torch.library.register_fake(self.run, self.fake if fake is None else fake, lib=library)
+        self.torch.library.register_autograd(
+            self.op, self.backward, setup_context=self.setup, lib=library
+        )
+
+    def setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what the backward function names, and nothing else."""
+        given = dict(zip(self.inputs, inputs, strict=False))
+        results = output if isinstance(output, tuple | list) else (output,)
+        values = {
+            name: given.get(source) if kind == "input" else results[source]
+            for name, kind, source in self.needs
+            if kind != "grad"
+        }
+        is_tensor = {n: isinstance(v, self.torch.Tensor) for n, v in values.items()}
+        ctx.save_for_backward(*(v for n, v in values.items() if is_tensor[n]))
+        ctx.eas_plain = {n: v for n, v in values.items() if not is_tensor[n]}
+        ctx.eas_saved = [n for n in values if is_tensor[n]]
+        ctx.eas_absent = [n for n in self.differentiates if given.get(n) is None]
+
+    def backward(self, ctx: Any, *grads: Any) -> Any:
+        values = {**ctx.eas_plain, **dict(zip(ctx.eas_saved, ctx.saved_tensors, strict=True))}
+        args = [grads[s] if kind == "grad" else values[n] for n, kind, s in self.needs]
+        made = self.run(*args)
+        found = dict(zip(self.differentiates, (made,) if isinstance(made, self.torch.Tensor) else made, strict=True))
+        for name in ctx.eas_absent:
+            found[name] = None
+        return tuple(found.get(name) for name in self.inputs)
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+def _batching_rule(torch: Any, op: Any, how: Batching) -> Fn:
+    """What torch.vmap does with the operator."""
+
+    def in_front(x: Any, axis: int | None, size: int) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        if axis is not None:
+            return x.movedim(axis, 0)
+        return x.unsqueeze(0).expand(size, *x.shape) if how == "elementwise" else x
+
+    def rule(info: Any, in_dims: Any, *args: Any) -> Any:
+        size = info.batch_size
+        others_batched = any(d is not None for d in in_dims[1:])
+        if how == "elementwise" or (how == "leading" and in_dims[0] is not None and not others_batched):
+            made = op(*(in_front(x, d, size) for x, d in zip(args, in_dims, strict=True)))
+            return made, (0 if isinstance(made, torch.Tensor) else tuple(0 for _ in made))
+        made = [
+            op(*(x if d is None else x.select(d, i) for x, d in zip(args, in_dims, strict=True)))
+            for i in range(size)
+        ]
+        if isinstance(made[0], torch.Tensor):
+            return torch.stack(made), 0
+        return tuple(map(torch.stack, zip(*made, strict=True))), tuple(0 for _ in made[0])
+
+    return rule

@@ -1,0 +1,215 @@
+"""eas.lib on torch tensors: values, gradients, opcheck, autocast, workers, saved modules, torch.compile."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+import eas
+from eas import lib
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from eas.lib import torch_faces as faces  # noqa: E402
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler (g++)")
+
+
+def normal(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+
+
+def mask_of(n, m):
+    return torch.rand(n, m) < 0.8
+
+
+# name -> (operator, arguments from a dtype, the same by torch)
+CASES = {
+    "softmax": (faces.softmax_op, lambda t: (normal(3, 4, 7, dtype=t),), lambda x: x.softmax(-1)),
+    "log_softmax": (faces.log_softmax_op, lambda t: (normal(3, 4, 7, dtype=t),), lambda x: x.log_softmax(-1)),
+    "layer_norm": (faces.layer_norm_op, lambda t: (normal(3, 4, 7, dtype=t), normal(7, dtype=t), normal(7, dtype=t), 2.0**-10), lambda x, w, b, eps: F.layer_norm(x, (7,), w, b, eps)),
+    "layer_norm alone": (faces.layer_norm_op, lambda t: (normal(70, 7, dtype=t), None, None, 2.0**-10), lambda x, w, b, eps: F.layer_norm(x, (7,), w, b, eps)),
+    "rms_norm": (faces.rms_norm_op, lambda t: (normal(3, 4, 7, dtype=t), normal(7, dtype=t), 2.0**-10), lambda x, w, eps: F.rms_norm(x, (7,), w, eps)),
+    "bias_gelu": (faces.bias_gelu_op, lambda t: (normal(50, 7, dtype=t), normal(7, dtype=t), "none"), lambda x, b, a: F.gelu(x + b)),
+    "gelu tanh": (faces.bias_gelu_op, lambda t: (normal(3, 4, 7, dtype=t), None, "tanh"), lambda x, b, a: F.gelu(x, approximate="tanh")),
+    "silu": (faces.silu_op, lambda t: (normal(3, 7, dtype=t),), F.silu),
+    "swiglu": (faces.swiglu_op, lambda t: (normal(3, 7, dtype=t), normal(3, 7, dtype=t)), lambda g, u: F.silu(g) * u),
+    "cross_entropy": (faces.losses_op, lambda t: (normal(5, 7, dtype=t), torch.tensor([0, 6, -100, 3, 2]), -100), lambda x, y, i: F.cross_entropy(x, y, reduction="none")),
+    "attention": (faces.attention_op, lambda t: (normal(2, 4, 5, 6, dtype=t), normal(2, 2, 7, 6, dtype=t), normal(2, 2, 7, 3, dtype=t), None, False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, scale=s, enable_gqa=True)),
+    "causal": (faces.attention_op, lambda t: (normal(2, 4, 45, 6, dtype=t), normal(2, 4, 45, 6, dtype=t), normal(2, 4, 45, 6, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
+    "masked": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), mask_of(5, 7), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request):
+    torch.manual_seed(3)
+    return request.param
+
+
+def first(made):
+    return made[0] if isinstance(made, tuple) else made
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_values_and_gradients_equal_torch(case, dtype):
+    op, make, reference = case
+    args = make(dtype)
+    leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    got, want = first(op(*args)), reference(*args)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+    seed = torch.randn_like(want)
+    for mine, theirs in zip(torch.autograd.grad(got, leaves, seed), torch.autograd.grad(want, leaves, seed), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-5)
+
+
+def test_gradcheck(case):
+    op, make, _ = case
+    assert torch.autograd.gradcheck(lambda *a: first(op(*a)), make(torch.float64))
+
+
+def test_opcheck(case):
+    op, make, _ = case
+    assert set(torch.library.opcheck(op, make(torch.float32)).values()) == {"SUCCESS"}
+
+
+def test_vmap_equals_a_loop():
+    x, w = torch.randn(4, 3, 7), torch.randn(7)
+    assert torch.equal(torch.vmap(lambda r: lib.layer_norm(r, w), in_dims=1)(x), torch.stack([lib.layer_norm(x[:, i], w) for i in range(3)]))
+    many = torch.randn(5, 7)
+    got = torch.vmap(lambda v: lib.layer_norm(x, v))(many)
+    assert torch.equal(got, torch.stack([lib.layer_norm(x, v) for v in many]))
+
+
+# --- the functions of eas.lib -------------------------------------------------------------------
+
+
+def test_lib_returns_what_it_is_given():
+    x = torch.randn(4, 6)
+    for fn in (lib.softmax, lib.cumsum, lib.silu, lib.transpose, lambda a: lib.topk(a, 2)[0], lib.argmax, lib.sum):
+        assert isinstance(fn(x), torch.Tensor)
+        assert np.allclose(np.asarray(fn(x.numpy())), fn(x).numpy(), atol=1e-6)
+        assert isinstance(fn(eas.from_torch(x)), eas.Tensor) or fn is lib.sum
+    out = torch.zeros(4, 6)
+    assert lib.add(x, x, out) is out
+    assert torch.equal(out, 2 * x)
+    lib.softmax(x, out=out)
+    assert torch.allclose(out, x.softmax(-1))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_floats(dtype):
+    x, w = torch.randn(3, 40).to(dtype), torch.randn(40, 40).to(dtype)
+    for got, want in ((lib.softmax(x), x.softmax(-1)), (lib.rms_norm(x), F.rms_norm(x, (40,))), (lib.matmul(x, w), x @ w), (lib.cumsum(x), x.float().cumsum(-1).to(dtype)), (lib.linear(x, w), F.linear(x, w))):
+        assert got.dtype is dtype
+        torch.testing.assert_close(got.float(), want.float(), atol=0.1, rtol=0.02)
+    assert lib.sum(x).dtype is torch.float32
+
+
+def test_functions_without_a_gradient_say_so():
+    x = torch.randn(3, 4, requires_grad=True)
+    with pytest.raises(eas.ArgumentError, match=r"eas.lib.cumsum has no gradient(.|\n)*hint: pass x.detach\(\)"):
+        lib.cumsum(x)
+    assert lib.argmax(x).shape == (3,)
+    with torch.no_grad():
+        assert lib.cumsum(x).shape == (3, 4)
+    with pytest.raises(eas.ArgumentError, match="no gradient for its mask"):
+        lib.attention(*torch.randn(3, 1, 1, 4, 4), mask=torch.randn(4, 4, requires_grad=True))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy_reductions(reduction):
+    x, target = normal(6, 9), torch.tensor([1, 2, -100, 8, 0, 4])
+    got, want = lib.cross_entropy(x, target, reduction=reduction), F.cross_entropy(x, target, reduction=reduction)
+    torch.testing.assert_close(got, want)
+
+
+# --- torch as it is used ------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """A layer made of eas operators."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        y = lib.layer_norm(x, self.weight, self.bias)
+        y = self.down(lib.bias_gelu(F.linear(y, self.up.weight), self.up.bias))
+        heads = y.view(*y.shape[:-1], 2, -1).transpose(-3, -2)
+        return x + lib.attention(heads, heads, heads, causal=True).transpose(-3, -2).reshape(y.shape)
+
+
+def test_autocast():
+    block = Block()
+    x = torch.randn(2, 5, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = block(x)
+        loss = lib.cross_entropy(y.flatten(0, 1), torch.arange(10))
+    assert loss.dtype is torch.float32
+    loss.backward()
+    assert all(p.grad is not None and p.grad.dtype is torch.float32 for p in block.parameters())
+    torch.testing.assert_close(y.float(), block(x), atol=0.1, rtol=0.1)
+
+
+def test_saved_modules_load():
+    block, x = Block(), torch.randn(2, 5, 16)
+    file = io.BytesIO()
+    torch.save(block.state_dict(), file)
+    file.seek(0)
+    other = Block()
+    other.load_state_dict(torch.load(file))
+    assert torch.equal(other(x), block(x))
+    file = io.BytesIO()
+    torch.save(block, file)
+    file.seek(0)
+    whole = torch.load(file, weights_only=False)
+    assert torch.equal(whole(x), block(x))
+
+
+class Rows(torch.utils.data.Dataset):
+    """Samples that are made by an eas kernel, in the worker."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return lib.softmax(torch.arange(600.0).view(2, 300) % (i + 2))
+
+
+def test_data_loader_workers():
+    lib.softmax(torch.randn(400, 300))  # the pool of the parent has started
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of fork in a process with threads
+        got = torch.cat(list(loader))
+    want = torch.stack([(torch.arange(600.0).view(2, 300) % (i + 2)).softmax(-1) for i in range(8)])
+    torch.testing.assert_close(got, want)
+
+
+@needs_compiler
+def test_compile_of_a_module():
+    torch.manual_seed(1)
+    block, x = Block(), torch.randn(2, 5, 16)
+
+    def loss_of(x):
+        return lib.cross_entropy(block(x).flatten(0, 1), torch.arange(10))
+
+    want = loss_of(x)
+    want.backward()
+    grads = [p.grad.clone() for p in block.parameters()]
+    block.zero_grad()
+    got = torch.compile(loss_of, fullgraph=True)(x)
+    got.backward()
+    torch.testing.assert_close(got, want)
+    for mine, theirs in zip(block.parameters(), grads, strict=True):
+        torch.testing.assert_close(mine.grad, theirs)
