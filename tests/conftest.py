@@ -10,6 +10,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("EAS_VERIFY", "1")  # every pass of every test is checked
 
 
+def pytest_configure(config):
+    """What the software Metal compiles is found by its content, so tests may share it."""
+    if "EAS_SIM_CACHE_DIR" not in os.environ and hasattr(config, "cache"):
+        os.environ["EAS_SIM_CACHE_DIR"] = str(config.cache.mkdir("eas-sim"))
+
+
 def pytest_addoption(parser):
     parser.addoption("--backend", default="", help="comma list for tests/backend; default: every available one")
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden; then read the diff")

@@ -33,6 +33,29 @@ def test_for_counts_as_python_does(backend, bounds):
 
 
 @eas.kernel
+def swap_kernel(x, y, z, steps, N: eas.constexpr):
+    """Blocks that change places, around a reduction that needs them in memory."""
+    i = mk.arange(0, N)
+    a, b, total = mk.load(x, i), mk.load(y, i), 0.0
+    for _ in range(steps):
+        total += mk.sum(a)
+        a, b = b, a
+    mk.store(z, i, a)
+    mk.store(z, N + i, b)
+    mk.store(z, 2 * N, total)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_blocks_change_places(backend, steps):
+    x = np.arange(64, dtype=np.float32)
+    y, z = -x - 1, np.zeros(129, np.float32)
+    launch(backend, swap_kernel, x, y, z, steps, grid=1, N=64)
+    a, b = (x, y) if steps % 2 == 0 else (y, x)
+    total = sum((x, y)[k % 2].sum() for k in range(steps))
+    np.testing.assert_array_equal(z, [*a, *b, total])
+
+
+@eas.kernel
 def newton_kernel(x, y, n, BLOCK: eas.constexpr):
     """A while over a whole block, a break, a continue, a nested if with values from both sides."""
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)

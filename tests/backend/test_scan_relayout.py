@@ -103,3 +103,69 @@ def test_block_transposed_in_a_loop(backend, steps):
     y = np.zeros_like(x)
     launch(backend, turning_kernel, x, y, steps, grid=1, N=12)
     np.testing.assert_array_equal(y, x.T if steps % 2 else x)
+
+
+@eas.kernel
+def fold_kernel(x, out, n, BLOCK: mk.constexpr, SUM: mk.constexpr):
+    offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    values = mk.load(x, offs, offs < n, other=0)
+    mk.store(out, mk.program_id(0), mk.sum(values) if SUM else mk.max(values))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8])
+@pytest.mark.parametrize("n", [1, 16384, 16390, 49152 - 77])
+@pytest.mark.parametrize("is_sum", [True, False])
+def test_long_folds_visit_every_element_once(backend, dtype, n, is_sum):
+    block = 32768
+    x = np.random.default_rng(0).integers(0, 5, n).astype(dtype)
+    x[-1] = 99  # the last one is the largest
+    got = np.zeros(-(-n // block), np.int32 if dtype is np.int8 and is_sum else dtype)
+    launch(backend, fold_kernel, x, got, n, grid=got.size, BLOCK=block, SUM=is_sum)
+    padded = np.zeros(got.size * block, dtype)
+    padded[:n] = x
+    rows = padded.reshape(got.size, block)
+    np.testing.assert_array_equal(got, rows.sum(1, dtype=got.dtype) if is_sum else rows.max(1))
+
+
+@eas.kernel
+def running_kernel(x, y, z, n, N: mk.constexpr, BLOCK: mk.constexpr):
+    row = mk.program_id(0) * n
+    cols = mk.arange(0, BLOCK)
+    values = mk.load(x, row + cols, cols < n)
+    sums = mk.cumsum(values * 2)
+    mk.store(y, row + cols, sums + values, cols < n)
+    mk.store(z, row + cols, mk.cumsum(sums), cols < n)  # a scan of a scan, in one loop
+    mk.atomic_add(z, row, mk.max(sums))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+@pytest.mark.parametrize(("n", "block"), [(1, 1), (5, 8), (31, 33), (64, 64), (100, 128), (130, 300)])
+def test_scans_share_the_loop_of_their_loads_and_stores(backend, dtype, n, block):
+    x = np.random.default_rng(0).integers(0, 5, (3, n)).astype(dtype)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    launch(backend, running_kernel, x, y, z, n, grid=3, N=n, BLOCK=block)
+    sums = np.cumsum(x * 2, 1, dtype)
+    np.testing.assert_array_equal(y, sums + x)
+    want = np.cumsum(sums, 1, dtype)
+    want[:, 0] += sums.max(1)
+    np.testing.assert_array_equal(z, want)
+
+
+@eas.kernel
+def count_two_kernel(x, counts, sums, M: mk.constexpr, N: mk.constexpr, BINS: mk.constexpr):
+    offs = mk.arange(0, M)[:, None] * N + mk.arange(0, N)[None, :]
+    keys = mk.load(x, offs)
+    bins = mk.arange(0, BINS)
+    mk.store(counts, bins, mk.histogram(keys, BINS) + mk.histogram(keys // 2, BINS, mask=keys >= 4))
+    mk.store(sums, 0, mk.sum(mk.sum(keys, 1), 0))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 64), (5, 70)])
+def test_histograms_share_the_loop_of_their_keys(backend, shape):
+    x = np.random.default_rng(0).integers(-3, 12, shape).astype(np.int32)
+    counts, sums = np.zeros(7, np.int32), np.zeros(1, np.int32)
+    launch(backend, count_two_kernel, x, counts, sums, grid=1, M=shape[0], N=shape[1], BINS=7)
+    large = x[x >= 4] // 2
+    want = [np.sum(x == k) + np.sum(large == k) for k in range(7)]
+    np.testing.assert_array_equal(counts, want)
+    assert sums[0] == x.sum()

@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import eas
 from eas import dtypes
 from eas.runtime import fast_launch as fl
 from eas.runtime import jit
 from eas.runtime.cpu import CpuRuntime
 from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
 
-N_THREADS, N_LAUNCHES, N_FORKS, N_KERNELS = 64, 1000, 200, 10_000
+N_THREADS, N_LAUNCHES, N_FORKS = 64, 1000, 200
+N_KERNELS = int(os.environ.get("STRESS_KERNELS", "10000"))
 
 
 @pytest.fixture
@@ -123,16 +125,53 @@ def resident_nbytes():
     return pages * resource.getpagesize()
 
 
-def test_10000_kernels_in_one_process(monkeypatch):
-    monkeypatch.setenv("EAS_CACHE", "0")
+def growth_of(make, n=N_KERNELS):
+    """Bytes that stay in memory for each of `n` things made."""
     sizes = []
-    for i in range(N_KERNELS):
+    for i in range(n):
+        make(i)
+        if i % (n // 10) == n // 10 - 1:
+            gc.collect()
+            sizes.append(resident_nbytes())
+    return (sizes[-1] - sizes[1]) / (n * 0.8)
+
+
+def test_10000_texts_in_one_process(monkeypatch):
+    monkeypatch.setenv("EAS_CACHE", "0")
+
+    def load(i):
         text = f"define i64 @f(i64 %x) {{\n  %y = mul i64 %x, {i + 3}\n  ret i64 %y\n}}\n"
         code = jit.load(text)
         assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("f"))(5) == 5 * (i + 3)
-        del code
-        if i % (N_KERNELS // 10) == N_KERNELS // 10 - 1:
-            gc.collect()
-            sizes.append(resident_nbytes())
-    growth = (sizes[-1] - sizes[1]) / (N_KERNELS * 0.8)
-    assert growth < 2000, f"{growth:.0f} bytes stay for every kernel: {sizes}"
+
+    assert growth_of(load) < 2000
+
+
+KERNEL = """
+from eas import mk
+
+def body(x, y, N, BLOCK: constexpr):
+    offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mask = offs < N
+    mk.store(y, offs, mk.load(x, offs, mask) * {i} + {i}, mask)
+"""
+
+
+@pytest.mark.parametrize("cache", ["0", "1"])
+def test_10000_kernels_in_one_process(monkeypatch, cache):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setenv("EAS_CACHE", cache)
+    monkeypatch.setenv("EAS_VERIFY", "0")
+    x = np.arange(64, dtype=np.float32)
+    y = np.zeros_like(x)
+
+    def launch(i):
+        names = {}
+        exec(compile("from __future__ import annotations\n" + KERNEL.format(i=i), f"<kernel {i}>", "exec"), names)
+        kernel = eas.Kernel(names["body"])
+        for _ in range(2):
+            y[:] = 0
+            kernel(x, y, 64, BLOCK=64)
+            assert y[1] == 2 * i
+
+    assert growth_of(launch, N_KERNELS if cache == "0" else N_KERNELS // 5) < 2000

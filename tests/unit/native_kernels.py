@@ -145,7 +145,7 @@ def executable(name, llvm, args, *, entry=None, places=(), scratch_nbytes=0, **n
         llvm=llvm, entry=entry or name, scratch_nbytes=scratch_nbytes, places=places, **native
     )
     return SimpleNamespace(
-        name=name, module=SimpleNamespace(name=name, args=tuple(args)), native=code, loaded=None
+        name=name, args=tuple(args), module=SimpleNamespace(name=name, args=tuple(args)), native=code, loaded=None,
     )
 
 

@@ -74,7 +74,8 @@ def test_texts_are_about_something(compiled, name):
     result = compiled[0][name]
     assert result["traced"].startswith(f"kernel {name}(")
     assert result["optimised"].startswith(f"kernel {name}(")
-    assert len(result["keys"]) == len(set(result["keys"])) == (2 if result["facts"] else 1)
+    keys = [key for key in result["keys"] if not key.startswith("summary")]  # of kernels of earlier processes
+    assert len(keys) == len(set(keys)) == (2 if result["facts"] else 1)
 
 
 def test_kernels_have_keys_of_their_own(compiled):

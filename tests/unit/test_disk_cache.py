@@ -5,7 +5,6 @@ import os
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -233,7 +232,7 @@ def test_failing_write_is_remembered_and_leaves_nothing(cache, monkeypatch, code
         raise OSError(code, os.strerror(code))
 
     if call == "open":
-        monkeypatch.setattr(tempfile, "mkstemp", fail)
+        monkeypatch.setattr(disk_cache, "_new_file", fail)
     else:
         monkeypatch.setattr(os, call, fail)
     cache.put("key", b"data")
@@ -270,7 +269,7 @@ def test_read_only_file_system_still_reads(cache, monkeypatch):
 
     for call in ("utime", "mkdir", "unlink", "replace"):
         monkeypatch.setattr(os, call, fail)
-    monkeypatch.setattr(tempfile, "mkstemp", fail)
+    monkeypatch.setattr(disk_cache, "_new_file", fail)
     assert cache.get("key") == b"data"
     cache.put("key", b"new")
     cache.clear()

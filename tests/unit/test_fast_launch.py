@@ -58,7 +58,7 @@ def launcher(params=ADD_PARAMS, grid=LINEAR, **options):
 
 
 def loaded(kernel):
-    return LoadedKernel(kernel.module, kernel.native)
+    return LoadedKernel(kernel.args, kernel.native)
 
 
 @pytest.fixture

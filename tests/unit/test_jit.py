@@ -115,13 +115,13 @@ def test_second_load_comes_from_the_cache(monkeypatch):
 
 
 def test_texts_pipelines_and_versions_have_entries_of_their_own(monkeypatch):
-    keys = {jit._key(SQUARE, "quick"), jit._key(SQUARE, "full"), jit._key(SQUARE + "\n", "quick")}
+    keys = {jit.object_key(SQUARE, "quick"), jit.object_key(SQUARE, "full"), jit.object_key(SQUARE + "\n", "quick")}
     monkeypatch.setattr(jit, "__version__", "9.9")
-    keys.add(jit._key(SQUARE, "quick"))
+    keys.add(jit.object_key(SQUARE, "quick"))
     monkeypatch.setattr(jit, "host_cpu", lambda: HostCpu("x86_64", frozenset(), "another machine"))
-    keys.add(jit._key(SQUARE, "quick"))
-    monkeypatch.setattr(jit, "_llvm_version", lambda: "another LLVM")
-    keys.add(jit._key(SQUARE, "quick"))
+    keys.add(jit.object_key(SQUARE, "quick"))
+    monkeypatch.setattr(jit, "llvm_version", lambda: "another LLVM")
+    keys.add(jit.object_key(SQUARE, "quick"))
     assert len(keys) == 6
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import eas
-from eas import compiler, mk
+from eas import lowering, mk
 from eas.runtime.disk_cache import DiskCache, default_cache
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ class Compilations:
         self.count = 0
         self.keys = []
         self.facts = []
-        optimise, specialise, get = compiler.optimise, compiler.specialise, DiskCache.get
+        optimise, specialise, get = lowering.optimise, lowering.specialise, DiskCache.get
 
         def specialised(module, facts):
             self.facts.append(facts)
@@ -46,8 +46,8 @@ class Compilations:
             self.keys.append(key)
             return get(cache, key)
 
-        monkeypatch.setattr(compiler, "specialise", specialised)
-        monkeypatch.setattr(compiler, "optimise", counted)
+        monkeypatch.setattr(lowering, "specialise", specialised)
+        monkeypatch.setattr(lowering, "optimise", counted)
         monkeypatch.setattr(DiskCache, "get", asked)
 
 
@@ -109,7 +109,7 @@ def test_unoptimised_code_has_entries_of_its_own(compilations, monkeypatch):
 
 def test_other_version_does_not_read_our_entries(compilations, monkeypatch):
     launch()
-    monkeypatch.setattr(compiler, "__version__", "0.0.0")
+    monkeypatch.setattr(lowering, "__version__", "0.0.0")
     assert is_right(launch())
     assert compilations.count == 2
 
@@ -182,7 +182,7 @@ def test_text_with_random_damage_never_escapes_as_an_error(compilations):
             text[at : at + rng.randint(0, 6)] = rng.choice([b"", b"%", b"{", b"}", b"9", b" ", b"f32", b"\n"])
         default_cache().put(compilations.keys[0], bytes(text))
         compiled = eas.Kernel(double_kernel.fn).compile(aligned([0]), aligned([0]), 100, BLOCK=32)
-        compiler.compile_module(compiled.traced, facts, noopt=False)
+        lowering.compile_module(compiled.traced, facts, noopt=False)
     assert set(compilations.keys) == {compilations.keys[0]}
 
 
@@ -224,17 +224,17 @@ def test_read_only_directory_is_no_error(compilations, monkeypatch, tmp_path):
 SCRIPT = """
 import sys
 import numpy as np
-from eas import compiler
+from eas import lowering
 from examples import softmax
 
-count, optimise = 0, compiler.optimise
+count, optimise = 0, lowering.optimise
 
 def counted(module, **options):
     global count
     count += 1
     return optimise(module, **options)
 
-compiler.optimise = counted
+lowering.optimise = counted
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
 sys.stdin.readline()  # all processes compile at the same moment

@@ -18,7 +18,7 @@ ORDER = """
 errors config _version
 dtypes
 numerics
-types
+types facts
 ops
 ir irtext
 analysis cost ranges indexing uniformity
@@ -26,12 +26,13 @@ passes | frontend mk
 schedule
 codegen | metal_sim runtime
 interop
-compiler
+summary warm_start
+compiler lowering
 kernel autotune
 lazy
 tensor
+torch_op
 lib
-torch_ops
 __init__ __main__ doctor testing
 """
 

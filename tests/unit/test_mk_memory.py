@@ -225,5 +225,5 @@ def test_compare_and_swap_in_both_forms():
 
 
 def test_unknown_options_are_refused():
-    with pytest.raises(TypeError, match="cache_modifier"):
-        mk.load(None, cache_modifier=".cg")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="boundary_check"):
+        mk.load(None, boundary_check=".cg")  # type: ignore[call-arg]

@@ -59,6 +59,7 @@ def _cpu(monkeypatch):
     if why_not_here() is not None:
         pytest.skip(str(why_not_here()))
     monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setattr(sys.modules["eas.kernel"], "LEARN_AFTER", 2)  # eas.kernel is the decorator
 
 
 @pytest.fixture

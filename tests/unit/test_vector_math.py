@@ -219,6 +219,9 @@ def test_saturating_functions_do_not_pass_one():
     x = np.linspace(-12, 12, 1 << 18).astype(np.float32)
     for name in ("tanh", "erf", "sin", "cos", "sigmoid"):
         assert np.abs(run(name, "f32", 8, x)).max() <= 1
+    far = np.array([9.02, 20, 3e38, np.inf, -9.02, -20, -3e38, -np.inf], np.float32)
+    for name in ("tanh", "erf"):
+        np.testing.assert_array_equal(run(name, "f32", 8, far), np.sign(far))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

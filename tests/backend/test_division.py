@@ -1,0 +1,50 @@
+"""Division of integers by numbers known when compiling, which vectors multiply instead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import launch
+
+N = 133  # whole vectors and a rest
+
+
+@eas.kernel
+def divide_kernel(x, quotients, rests, D: mk.constexpr, BLOCK: mk.constexpr):
+    offs = mk.arange(0, BLOCK)
+    values = mk.load(x, offs)
+    mk.store(quotients, offs, values // D)
+    mk.store(rests, offs, values % D)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("divisor", [1, 2, 7, 10, 100, 0, -1, -3, -8])
+def test_division_by_a_number(backend, dtype, divisor):
+    info = np.iinfo(dtype)
+    if divisor < 0 and info.min == 0:
+        pytest.skip("no such divisor in this dtype")
+    x = np.random.default_rng(0).integers(info.min, info.max, N, dtype=dtype, endpoint=True)
+    x[:3] = info.min, info.max, 0
+    quotients, rests = np.empty_like(x), np.empty_like(x)
+    launch(backend, divide_kernel, x, quotients, rests, grid=1, D=divisor, BLOCK=N)
+    exact = [(int(v) // divisor, int(v) % divisor) if divisor else (0, 0) for v in x]
+    size = 1 << info.bits
+    for got, want in zip((quotients, rests), zip(*exact, strict=True), strict=True):
+        assert [int(v) % size for v in got] == [w % size for w in want]
+
+
+@eas.kernel
+def divide_by_lane_kernel(x, quotients, BLOCK: mk.constexpr):
+    offs = mk.arange(0, BLOCK)
+    mk.store(quotients, offs, mk.load(x, offs) // offs)
+
+
+def test_division_by_the_position(backend):
+    """Lane numbers are constants too, of which one is 0."""
+    x = np.random.default_rng(0).integers(-1000, 1000, N).astype(np.int32)
+    got = np.empty_like(x)
+    launch(backend, divide_by_lane_kernel, x, got, grid=1, BLOCK=N)
+    np.testing.assert_array_equal(got, [0, *(int(v) // i for i, v in enumerate(x) if i)])
