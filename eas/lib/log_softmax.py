@@ -64,8 +64,9 @@ def cross_entropy_kernel(x, target, losses, norms, n_cols, ignored, BLOCK: const
         norm = best + mk.log(mk.sum(mk.exp(values - best)))
     wanted = mk.load(target, row)
     counts = wanted != ignored
-    mk.device_assert((wanted >= 0) & (wanted < n_cols) | (wanted == ignored), "target is no class")
-    right = wide(mk.load(x, start + wanted.to(mk.i32), counts))
+    is_class = (wanted >= 0) & (wanted < n_cols)
+    mk.device_assert(is_class | (wanted == ignored), "target is no class")
+    right = wide(mk.load(x, start + wanted.to(mk.i32), counts & is_class))
     mk.store(losses, row, mk.where(counts, norm - right, 0.0))
     mk.store(norms, row, norm)
 

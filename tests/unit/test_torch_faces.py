@@ -42,7 +42,7 @@ CASES = {
     "swiglu": (faces.swiglu_op, lambda t: (normal(3, 7, dtype=t), normal(3, 7, dtype=t)), lambda g, u: F.silu(g) * u),
     "cross_entropy": (faces.losses_op, lambda t: (normal(5, 7, dtype=t), torch.tensor([0, 6, -100, 3, 2]), -100), lambda x, y, i: F.cross_entropy(x, y, reduction="none")),
     "attention": (faces.attention_op, lambda t: (normal(2, 4, 5, 6, dtype=t), normal(2, 2, 7, 6, dtype=t), normal(2, 2, 7, 3, dtype=t), None, False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, scale=s, enable_gqa=True)),
-    "causal": (faces.attention_op, lambda t: (normal(2, 4, 45, 6, dtype=t), normal(2, 4, 45, 6, dtype=t), normal(2, 4, 45, 6, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
+    "causal": (faces.attention_op, lambda t: (normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
     "masked": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), mask_of(5, 7), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
 }  # fmt: skip
 
