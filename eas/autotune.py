@@ -43,7 +43,7 @@ Prune = Callable[[Sequence["Config"], Mapping[str, Any]], Iterable["Config"]]
 
 
 class Config:
-    """One choice of meta-parameters. The options are hints to a target; those of this version need none."""
+    """One choice of meta-parameters. The options are hints to a target, kept with the choice; a call passes `num_warps` itself."""
 
     __slots__ = ("meta", "options")
     meta: Mapping[str, Any]

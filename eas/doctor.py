@@ -65,7 +65,7 @@ def _compilers() -> list[Row]:
     gxx = shutil.which("g++")
     return [
         ("clang", _clang()),
-        ("ziglang", zig or "not found; pip install 'easy-as[sim]'"),
+        ("ziglang", zig or "not found; pip install ziglang"),
         ("g++", f"{gxx} (cannot build the software Metal)" if gxx else "not found"),
     ]
 

@@ -80,7 +80,7 @@ def why_unavailable() -> str | None:
     if platform != "linux":
         return f"the software Metal runs on Linux, this is {platform}"
     if find_compiler() is None:
-        return f"it needs a C++ compiler: pip install 'easy-as[sim]' (ziglang), or clang {MIN_CLANG} or newer"
+        return f"it needs a C++ compiler: pip install ziglang, or clang {MIN_CLANG} or newer"
     return None
 
 
@@ -95,7 +95,7 @@ def compiler() -> Compiler:
     reason = why_unavailable()
     found = find_compiler()
     if reason is not None or found is None:
-        raise BackendUnavailable(f"the software Metal is not available: {reason}", hint="pip install 'easy-as[sim]'")
+        raise BackendUnavailable(f"the software Metal is not available: {reason}", hint="pip install ziglang")
     return found
 
 

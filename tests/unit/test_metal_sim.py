@@ -306,7 +306,7 @@ def test_command_line(tmp_path, capsys):
 
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
-    assert "pip install 'easy-as[sim]'" in toolchain.why_unavailable()
+    assert "pip install ziglang" in toolchain.why_unavailable()
     with pytest.raises(EasError, match="needs a C\\+\\+ compiler"):
         Library(SEED_004).kernel("r_2")
 
