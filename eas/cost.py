@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eas.analysis import Producers, producers
+from eas.analysis import producers
 from eas.ir import Inst, IRModule, Region, Trait, Value
+from eas.ops import Call, evaluate
 from eas.types import Space
 
 _FREE = frozenset(("cast", "bitcast", "select", "neg", "abs", "copysign", "multiple_of", "max_contiguous", "max_constancy"))
@@ -34,24 +36,54 @@ class Cost:
         return Cost(_larger(self.nbytes, other.nbytes), _larger(self.flops, other.flops))
 
 
-def program_cost(module: IRModule) -> Cost:
-    """The cost of one program (thread mode: of one threadgroup) of an optimised module."""
-    cost = _region(module.body, producers(module))
+def program_cost(module: IRModule, scalars: Mapping[str, int] | None = None) -> Cost:
+    """The cost of one program (thread mode: of one threadgroup) of an optimised module; integer arguments may be known."""
+    given = scalars or {}
+    known = _Known(module, {a.value: given[a.name] for a in module.args if a.name in given})
+    cost = _region(module.body, known)
     return cost.times(module.attr("threads", 1)) if module.mode == "thread" else cost
 
 
-def _region(region: Region, origin: Producers) -> Cost:
+class _Known:
+    """Integers that follow from constants and known arguments."""
+
+    def __init__(self, module: IRModule, numbers: dict[Value, int]) -> None:
+        self._producers = producers(module)
+        self._numbers: dict[Value, int | None] = dict(numbers)
+
+    def number(self, value: Value) -> int | None:
+        if value not in self._numbers:
+            self._numbers[value] = self._computed(value)
+        return self._numbers[value]
+
+    def _computed(self, value: Value) -> int | None:
+        inst = self._producers.get(value)
+        if inst is None or value.type.shape or not value.type.is_value or value.dtype.is_float:
+            return None
+        if inst.op.name == "const":
+            return int(inst["value"])
+        if inst.regions or not inst.op.is_pure or not inst.op.has(Trait.ELEMENTWISE) or len(inst.outs) != 1:
+            return None
+        numbers = [self.number(v) for v in inst.operands]
+        if None in numbers or inst.op.reference is None:
+            return None
+        types = tuple(v.type for v in inst.operands)
+        arrays = [t.dtype.np_compute.type(n) for t, n in zip(types, numbers, strict=True)]
+        return int(evaluate(inst.op, Call(types, (value.type,), dict(inst.attrs)), arrays)[0])
+
+
+def _region(region: Region, known: _Known) -> Cost:
     cost = Cost()
     for inst in region.body:
-        cost += _inst(inst, origin)
+        cost += _inst(inst, known)
     return cost
 
 
-def _inst(inst: Inst, origin: Producers) -> Cost:
-    inner = [_region(region, origin) for region in inst.regions]
+def _inst(inst: Inst, known: _Known) -> Cost:
+    inner = [_region(region, known) for region in inst.regions]
     match inst.op.name:
         case "for":
-            return inner[0].times(_trips(inst, origin))
+            return inner[0].times(_trips(inst, known))
         case "while":
             return (inner[0] + inner[1]).times(None)
         case "if":
@@ -89,18 +121,12 @@ def _lanewise_flops(inst: Inst) -> int:
     return sum(each * out.type.size for out in inst.outs if out.type.is_value and out.dtype.is_float)
 
 
-def _trips(loop: Inst, origin: Producers) -> int | None:
-    """Iterations of a `for` whose range is constant."""
-    bounds = [_constant(v, origin) for v in loop.operands[:3]]
-    start, end, step = bounds
+def _trips(loop: Inst, known: _Known) -> int | None:
+    """Iterations of a `for` whose range is known."""
+    start, end, step = (known.number(v) for v in loop.operands[:3])
     if start is None or end is None or step is None:
         return None
     return len(range(start, end, step)) if step else 0
-
-
-def _constant(value: Value, origin: Producers) -> int | None:
-    inst = origin.get(value)
-    return int(inst["value"]) if inst is not None and inst.op.name == "const" else None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

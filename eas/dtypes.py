@@ -20,6 +20,9 @@ class Kind(Enum):
     FLOAT = "float"
 
 
+_SIGNED, _UNSIGNED, _FLOAT = Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT  # looking up a member of an Enum is slow
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DType:
     """One element type; every member exists once, so `is` and `==` mean the same."""
@@ -34,17 +37,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        return self.kind is Kind.FLOAT
+        return self.kind is _FLOAT
 
     @property
     def is_int(self) -> bool:
         """True for signed and unsigned integers, false for bool."""
-        return self.kind is Kind.SIGNED or self.kind is Kind.UNSIGNED
+        return self.kind is _SIGNED or self.kind is _UNSIGNED
 
     @property
     def is_signed(self) -> bool:
         """True for signed integers and for floats."""
-        return self.kind is Kind.SIGNED or self.kind is Kind.FLOAT
+        return self.kind is _SIGNED or self.kind is _FLOAT
 
     @property
     def is_bool(self) -> bool:
@@ -53,7 +56,7 @@ class DType:
     @property
     def is_storage_only(self) -> bool:
         """True for fp8, which can be loaded, stored, moved and cast, but not computed with."""
-        return self.kind is Kind.FLOAT and self.bits == 8
+        return self.kind is _FLOAT and self.bits == 8
 
     @property
     def nbytes(self) -> int:
@@ -63,7 +66,7 @@ class DType:
     def min(self) -> int:
         """Smallest integer of the type; floats have `max_finite`."""
         assert not self.is_float, f"{self.name} is not an integer type"
-        return -(1 << (self.bits - 1)) if self.kind is Kind.SIGNED else 0
+        return -(1 << (self.bits - 1)) if self.kind is _SIGNED else 0
 
     @property
     def max(self) -> int:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
 from eas.cost import program_cost
-from eas.errors import EasError
+from eas.errors import EasError, Unsupported
 from eas.facts import Fact
 from eas.frontend import operators
 from eas.frontend.constexpr import Static
 from eas.frontend.trace import Traced, trace
 from eas.indexing import launch_facts
-from eas.ir import IRModule, verify
+from eas.ir import IRModule, verify, walk
 from eas.irtext import LocTable, parse_module, print_module
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
@@ -41,9 +41,21 @@ def trace_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static],
     traced = trace(fn, arguments, math)
     if verify(traced.module).mode == "thread":
         check_convergence(traced.module)
+        _check_threads(traced.module, num_warps)
     declared = arguments.get("num_warps")
     warps = declared.value if isinstance(declared, Static) else num_warps
     return traced if warps is None else replace(traced, module=traced.module.with_attrs(num_warps=warps))
+
+
+def _check_threads(module: IRModule, num_warps: int | None) -> None:
+    """Raise where a call asks for another number of threads than a kernel of threads says itself."""
+    threads = module.attr("threads", 1)
+    if num_warps is not None and 32 * num_warps != threads:
+        raise Unsupported(
+            f"num_warps={num_warps} of {module.name}, whose mk.tid already says that a threadgroup has {threads} threads",
+            hint="leave num_warps out, or change the range of mk.tid",
+            loc=next((inst.loc for inst in walk(module.body) if inst.op.name == "tid"), None),
+        )
 
 
 def summarise(module: IRModule) -> Summary:
@@ -74,7 +86,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool) ->
     from eas.schedule.cpu import schedule
     from eas.schedule.target import host_target
 
-    scheduled = schedule(module, host_target(host_cpu().vector_nbytes))
+    scheduled = schedule(module, host_target(host_cpu().vector_nbytes), check_bounds)
     native = generate(scheduled, check_bounds)
     cost = program_cost(module)
     native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
@@ -85,7 +97,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool) ->
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
     from eas.codegen.msl import generate_msl
-    from eas.schedule.lanes import layouts_of
+    from eas.schedule.lane_marks import layouts_of
     from eas.schedule.metal import schedule_metal
     from eas.schedule.metal_target import DEFAULT
 

@@ -18,6 +18,8 @@ class Space(Enum):
     SCRATCH = "scratch_ptr"
 
 
+_VALUE = Space.VALUE  # looking up a member of an Enum is slow, and types are asked all the time
+_POINTERS = (Space.DEVICE, Space.THREADGROUP, Space.SCRATCH)
 Shape = tuple[int, ...]
 
 
@@ -31,11 +33,11 @@ class Type:
 
     @property
     def is_pointer(self) -> bool:
-        return self.space in (Space.DEVICE, Space.THREADGROUP, Space.SCRATCH)
+        return self.space in _POINTERS
 
     @property
     def is_value(self) -> bool:
-        return self.space is Space.VALUE
+        return self.space is _VALUE
 
     @property
     def is_scalar(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eas.codegen.llvm_text import Reg, Text, bits_of, scratch_type, vector
+from eas.codegen.transpose import transpose_lanes
 from eas.ir import Inst
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class _Contract:
                 for lane in range(wide)
             ]
             lines = [self._load(self._at(c, i, self.element), self.element, wide) for c in columns]
-            for u, line in enumerate(_transpose(self.t, lines)):
+            for u, line in enumerate(transpose_lanes(self.t, lines)):
                 row = self.t.op("add", i, Reg(str(u), "i64"))
                 at = self.t.op("add", self._mul(row, width), Reg(str(v * wide), "i64"))
                 self.t.line(f"store {line}, {self._at(panel, at, self.out)}, align 4")
@@ -318,26 +319,6 @@ class _Contract:
         if self.out in ("float", "double"):
             return self.t.call("llvm.fma", self.out, a, b, acc)
         return self.t.op("add", self.t.op("mul", a, b), acc)
-
-
-def _transpose(t: Text, lines: Sequence[Reg]) -> list[Reg]:
-    """Swap the off-diagonal halves of ever larger squares."""
-    new, wide = list(lines), len(lines)
-    kind = new[0].type
-    size = 1
-    while size < wide:
-        for i in (i for i in range(wide) if not i & size):
-            pair = f"{kind} {new[i].text}, {kind} {new[i + size].text}"
-            for j, first in ((i, 0), (i + size, size)):
-                lanes = [
-                    x + first if not x & size else x - size + first + wide for x in range(wide)
-                ]
-                order = ", ".join(f"i32 {x}" for x in lanes)
-                new[j] = t.let(
-                    f"shufflevector {pair}, <{wide} x i32> <{order}>", new[0].element, wide
-                )
-        size *= 2
-    return new
 
 
 def _unroll(k: int) -> int:

@@ -73,11 +73,14 @@ class Emitter:
         t.line("%more = icmp slt i64 %program, %end")
         t.line("br i1 %more, label %run, label %done")
         t.label("run")
+        (first, size), (second, other) = (("pid0", "gx"), ("pid1", "gy"))
+        if self.module.attr("axis_1_first"):
+            (first, size), (second, other) = (second, other), (first, size)
         for line in (
-            "%row = sdiv i64 %program, %gx",
-            "%pid0 = srem i64 %program, %gx",
-            "%pid1 = srem i64 %row, %gy",
-            "%pid2 = sdiv i64 %row, %gy",
+            f"%row = sdiv i64 %program, %{size}",
+            f"%{first} = srem i64 %program, %{size}",
+            f"%{second} = srem i64 %row, %{other}",
+            f"%pid2 = sdiv i64 %row, %{other}",
         ):
             t.line(line)
         self.region(self.module.body)

@@ -19,6 +19,7 @@ from eas.codegen.llvm_text import (
     scratch_type,
     vector,
 )
+from eas.codegen.panels import contract_panels
 from eas.codegen.relayout import relayout
 from eas.codegen.sort_rows import sort_row
 from eas.codegen.vector_scan import vscan
@@ -501,6 +502,6 @@ MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked(_load, 0), "store": _checked(_store, 1),
     "can_stream": _can_stream,
-    "device_assert": _device_assert, "contract": contract, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "write_log": _log,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "write_log": _log,
     **{f"atomic_{kind}": _checked(_atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

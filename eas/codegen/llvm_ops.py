@@ -41,9 +41,7 @@ def _compare(word: str, unordered: bool = False) -> Spelling:
 
 def nan_max(t: Text, a: Reg, b: Reg, kind: str) -> Reg:
     """min or max of floats that keeps a NaN of either side; the sign of zero is unspecified."""
-    # The comparison is false for a NaN in either operand, so b is taken; only a NaN in a is lost.
-    chosen = t.select(t.compare(f"fcmp {'ogt' if kind == 'max' else 'olt'}", a, b), a, b)
-    return t.select(t.compare("fcmp uno", a, a), a, chosen)
+    return t.call(f"llvm.{kind}imum", a.element, a, b, flags="nsz ")
 
 
 def _extreme(kind: str) -> Spelling:

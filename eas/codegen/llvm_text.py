@@ -121,13 +121,13 @@ class Text:
     def convert(self, word: str, a: Reg, element: str) -> Reg:
         return self.let(f"{word} {a} to {vector(element, a.lanes)}", element, a.lanes)
 
-    def call(self, intrinsic: str, result: str, *args: Reg) -> Reg:
+    def call(self, intrinsic: str, result: str, *args: Reg, flags: str = "") -> Reg:
         """A call of an overloaded intrinsic, `llvm.sqrt` -> `@llvm.sqrt.v8f32`."""
         first = args[0]
         symbol = f"@{intrinsic}.{mangled(first)}"
         kind = vector(result, first.lanes)
         self.declare(symbol, f"declare {kind} {symbol}({', '.join(a.type for a in args)})")
-        return self.let(f"call {kind} {symbol}({', '.join(map(str, args))})", result, first.lanes)
+        return self.let(f"call {flags}{kind} {symbol}({', '.join(map(str, args))})", result, first.lanes)
 
     def splat(self, value: Reg, lanes: int) -> Reg:
         """The same value in every lane."""

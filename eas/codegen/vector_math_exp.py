@@ -174,6 +174,9 @@ SINH = {
     ),
 }
 LN2 = {"float": (0.6931472, -1.9046542e-09), "double": (0.6931471805599453, 2.3190468138462996e-17)}
+NEGATIVE_LOW = -104.0  # exp of it is below half of the smallest number, and 2**(k + 24) still normal
+# exp(r) for |r| <= ln(2) / 2.
+NEGATIVE = (1.0, 1.0, 0.49999994, 0.16666521, 0.04166839, 0.008368745, 0.001381454)
 EXPM1_LOW = {"float": -18.0, "double": -38.0}
 EXPM1_TINY = {"float": 2.0**-25, "double": 2.0**-54}  # x below which exp(x) - 1 rounds to x
 HYPERBOLIC_HIGH = {"float": 89.6, "double": 710.6}  # sinh and cosh have overflowed
@@ -203,8 +206,16 @@ def _reduce(b: Ssa, x: Value, k: Value, step: tuple[float, ...]) -> Value:
 
 def _power(b: Ssa, x: Value, base: Base) -> Value:
     k, half = _nearest(b, x, base.inverse, 0)
-    p = b.horner(_reduce(b, x, k, base.step), base.coefficients)
-    return p * half * half
+    return _near_one(b, _reduce(b, x, k, base.step), base.coefficients, half) * half
+
+
+def _near_one(b: Ssa, r: Value, coefficients: tuple[float, ...], scale: Value) -> Value:
+    """A polynomial that starts with 1, times a power of two: as many products as Horner's, in a chain half as long."""
+    square, (_, slope, *rest) = r * r, coefficients
+    above = b.horner_of_pairs(r, square, rest)
+    if slope == 1.0:  # the 1 last: what was rounded before is small
+        return b.fma(b.fma(square, above, r), scale, scale)
+    return b.fma(square, above, b.fma(r, slope, 1.0)) * scale
 
 
 def _clamped_power(b: Ssa, x: Value, base: Base) -> Value:
@@ -225,8 +236,12 @@ def exp10(b: Ssa, x: Value) -> Value:
 
 def exp_of_negative(b: Ssa, x: Value) -> Value:
     """exp(x) for x <= 0 or NaN."""
-    base = EXP[b.elem]
-    return _power(b, b.at_least(x, base.low), base)
+    if not b.is_f32:
+        return _power(b, b.at_least(x, EXP[b.elem].low), EXP[b.elem])
+    # No result is above 1: 2**(k + 24) is a normal number, and the last product rounds once.
+    x = b.at_least(x, NEGATIVE_LOW)
+    k, scale = _nearest(b, x, math.log2(math.e), 24)
+    return _near_one(b, _reduce(b, x, k, LN2[b.elem]), NEGATIVE, scale) * 2.0**-24
 
 
 def sigmoid(b: Ssa, x: Value) -> Value:

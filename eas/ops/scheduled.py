@@ -13,7 +13,7 @@ from eas import dtypes
 from eas.errors import InvalidIR
 from eas.ops.memory import need_element, need_mask, need_pointer
 from eas.ops.rules import INTS, fixed, need_dtype, nothing
-from eas.ops.table import Attrs, Op, RegionSig, Trait, register
+from eas.ops.table import TABLE, Attrs, Op, RegionSig, Trait, register
 from eas.types import Space, Type
 
 
@@ -68,16 +68,18 @@ _S = Trait.SCHEDULED
 register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, attrs=("shape",), regions=1))
 register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, attrs=("size", "dtype")))
 register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
-register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop.", Trait.PURE | Trait.CHEAP | _S))
+register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop, or of a vector of `lanes` where it says so.", Trait.PURE | Trait.CHEAP | _S))
 def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("count", types[0])
 
 
-register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes.", Trait.READS | _S))
+register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it.", Trait.READS | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
-register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes.", Trait.WRITES | _S))
+register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. `lanes` as in vload.", Trait.WRITES | _S))
 register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
 register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, attrs=("copies", "stride")))
+register(Op("vgather", "scheduled", "ptr", _vload_rule, "Lane l reads ptr[l * stride]; ptr is the same in all lanes. `lanes` as in vload.", Trait.READS | _S, attrs=("stride",)))
+register(Op("vextract", "scheduled", "vector, number", lambda types, attrs, regions: (types[0],), "One lane of a vector.", Trait.PURE | _S))
 register(Op("hreduce", "scheduled", "*values", _hreduce_rule, "Combine the lanes of carried values into one value each.", Trait.PURE | _S, attrs=("lanes",), regions=1))
 
 
@@ -91,10 +93,37 @@ def _check_contract_numbers(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `target`: bytes of a vector, number of vector registers. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "a_column", "b_transposed", "target", "ahead")))
+def _contraction_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    _check_contract(types[:2], attrs)
+    for t in types[3:]:
+        need_dtype("contraction", t, INTS)
+    return (types[2],)
+
+
+def _check_panels(types: Sequence[Type], attrs: Attrs) -> None:
+    _check_contract(types[:6], attrs)
+    for t in types[6:]:
+        need_dtype("contract_panels", t, INTS)
+
+
+register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | _S, attrs=("is_kept",)))
+register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags` says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "fresh", "vectors", "wide", "strip", "memo")))
 register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, attrs=("size", "source_row", "target_row")))
 register(Op("sort_row", "scheduled", "keys, index, spare_keys, spare_index", nothing(_check_contract), "Sort n keys in place, stably, and their indices with them; NaN is the largest.", Trait.READS | Trait.WRITES | _S, attrs=("n", "descending")))
 register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, attrs=("prefix", "dtypes", "shapes")))
 register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | _S, attrs=("spaces",)))
+
+
+def _dot_direct_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    sides = [Type(t.dtype, t.shape) for t in types[:2]]
+    for t in types[3:]:
+        need_dtype("dot_direct row", t, INTS)
+    if len(types) != 3 + sum(t.is_pointer for t in types[:2]):
+        raise InvalidIR("dot_direct: one distance of rows for each operand in memory")
+    return TABLE["dot"].rule([*sides, types[2]], {}, ())
+
+
+register(Op("dot_direct", "scheduled", "a, b, acc, *rows", _dot_direct_rule, "`dot` whose operand a or b may be pointers to its elements in memory that nobody writes; `rows`: for each of those the distance of its rows, `a_turned`, `b_turned`: of its columns, because memory holds columns as rows.", Trait.PURE | _S, attrs=("a_turned", "b_turned")))
 
 
 def _check_frag_mma(types: Sequence[Type], attrs: Attrs) -> None:
@@ -108,7 +137,15 @@ def _check_frag_fill(types: Sequence[Type], attrs: Attrs) -> None:
     need_element("frag_fill", types[1], types[0])
 
 
+def _check_frag_move(types: Sequence[Type], attrs: Attrs) -> None:
+    for t in types[:2]:
+        need_pointer("frag_load", t)
+    need_dtype("frag_load row", types[2], INTS)
+
+
 # Simdgroup matrices, 8x8. Of each a lane holds two elements: element e of matrix i is at 2 * i + e of the array.
 register(Op("fragments", "scheduled", "", _scratch_rule, "An array of simdgroup matrices, of which this lane holds `size` elements.", Trait.EFFECT | _S, attrs=("size", "dtype")))
 register(Op("frag_fill", "scheduled", "acc, value", nothing(_check_frag_fill), "Set all elements of the first `count` matrices.", Trait.WRITES | Trait.CONVERGENT | _S, attrs=("count",)))
+register(Op("frag_load", "scheduled", "acc, memory, row", nothing(_check_frag_move), "Read m x n matrices, `tiles` (m, n), from memory whose rows are `row` elements apart, row by row into acc.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles",)))
+register(Op("frag_store", "scheduled", "memory, acc, row", nothing(_check_frag_move), "Write m x n matrices, `tiles` (m, n), to memory whose rows are `row` elements apart.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles",)))
 register(Op("frag_mma", "scheduled", "acc, a, b, a_row, b_row", nothing(_check_frag_mma), "acc += a @ b for one simdgroup: m x n matrices of acc, `tiles` (m, n, k), row by row. a and b are m x k and k x n matrices in memory, their rows a_row and b_row elements apart; `a_transposed`, `b_transposed`: memory holds columns as rows. An `a` of the thread's own holds its elements of m x k matrices.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles", "a_transposed", "b_transposed")))

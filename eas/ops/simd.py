@@ -173,6 +173,8 @@ def _need_fragment(name: str, t: Type) -> None:
 
 
 def _mma_zero_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    if attrs["type"].dtype not in MMA_DTYPES:
+        raise TypeMismatch(f"there are no simdgroup matrices of {attrs['type'].dtype}", hint="use mk.f32, mk.f16 or mk.bf16")
     return (attrs["type"],)
 
 

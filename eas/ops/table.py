@@ -117,11 +117,14 @@ class Op:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_pure", Trait.PURE in self.traits)
+        object.__setattr__(self, "_trait_bits", self.traits.value)
 
     is_pure: bool = field(init=False, default=False)
+    _trait_bits: int = field(init=False, default=0)
 
     def has(self, trait: Trait) -> bool:
-        return trait in self.traits
+        bits: int = trait._value_
+        return self._trait_bits & bits == bits
 
     def __repr__(self) -> str:
         return f"Op({self.name})"

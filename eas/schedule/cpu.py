@@ -10,17 +10,29 @@ from eas.passes.hoist_invariants import hoist_invariants
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.passes.spread_threads import spread_threads
+from eas.schedule.contractions import contract_loops
+from eas.schedule.exponents import mark_negative_exponents
 from eas.schedule.loops import lower_nests
 from eas.schedule.nests import partition
 from eas.schedule.prefixes import is_in_order
+from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.target import CpuTarget
 
 
-def schedule(module: IRModule, target: CpuTarget) -> IRModule:
-    """Loops over lanes, ready for the code generator."""
+def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> IRModule:
+    """Loops over lanes, ready for the code generator; with single loads where each is to be checked."""
+    module = prepared(module)
+    if not check_bounds:
+        module = contract_loops(module, target)
+    module, copies = reload_blocks(module)
+    return lower_nests(partition(module, is_in_order, copies), target)
+
+
+def prepared(module: IRModule) -> IRModule:
+    """Blocks of one program, with nothing carried that can be computed from a loop counter."""
     if module.mode == "thread":
         module = spread_threads(module)
     module = carry_offsets(derive_inductions(hoist_invariants(module)), blocks=True)
     for step in (simplify_algebra, merge_common, eliminate_dead):
         module = step(module)
-    return lower_nests(partition(module, is_in_order), target)
+    return mark_negative_exponents(module)

@@ -20,6 +20,7 @@ def lower_cut(p: Program, inst: Inst) -> None:
 
 
 _CUTS: dict[str, Callable[[Program, Inst], None]] = {
+    "contraction": matrices.contraction,
     "dot": matrices.dot,
     "mma": matrices.mma,
     "mma_select": matrices.mma_select,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,8 +10,13 @@ from eas.ir import Inst, Value, make
 from eas.ops.simd import LANES
 from eas.schedule.elements import Elements, Index, Slot
 from eas.schedule.loops import Program
-from eas.schedule.rows import cast, formula, loop
+from eas.schedule.rows import cast, loop
+from eas.schedule.statements import formula
 from eas.types import Type
+
+_PANEL_NBYTES = 1 << 14  # of b: half an L1 cache
+_MEMO_NBYTES = 1 << 20  # of packed panels that a thread keeps from program to program
+_MIN_STRIP = 128  # steps of k that are worth a trip to the block of c
 
 
 def dot(p: Program, inst: Inst) -> None:
@@ -42,6 +48,35 @@ def dot(p: Program, inst: Inst) -> None:
         p.e.inst("contract", [*pointers, *numbers, *ahead["a"], *ahead["b"]], attrs)
 
     p.counted(batches, one)
+
+
+def contraction(p: Program, inst: Inst) -> None:
+    acc, out = inst.operands[2], p.slot_for(inst.out)
+    start = p.formulas.get(acc)
+    is_fresh = start is not None and start.op.name == "const" and _is_plus_zero(start["value"])
+    if not is_fresh and p.slots.get(acc) is not out:
+        p.fill(out, acc)
+    a, b, *numbers = (p.scalar_of(v) for v in inst.operands if v is not acc)
+    rows, columns = inst.out.shape
+    wide = p.target.vector_nbytes // inst.out.dtype.nbytes
+    most = p.target.vector_registers // 8
+    vectors = next(v for v in range(most, 0, -1) if columns % (v * wide) == 0)
+    strip = max(_MIN_STRIP, _PANEL_NBYTES // (vectors * p.target.vector_nbytes))
+    copy = out
+    if a.dtype.nbytes < inst.out.dtype.nbytes:
+        copy = p.new_slot((rows, strip), inst.out.dtype, "rows")
+    is_kept = inst["is_kept"] and not p.has_tags
+    memo = _MEMO_NBYTES if is_kept else 0
+    packed = p.new_slot((max(strip * columns, memo // inst.out.dtype.nbytes),), inst.out.dtype, "packed")
+    tags = p.tags() if is_kept else packed
+    attrs = {"shape": (rows, columns), "fresh": is_fresh, "memo": memo}
+    attrs |= {"vectors": vectors, "wide": wide, "strip": strip}
+    slots = [s.pointer for s in (out, copy, packed, tags)]
+    p.e.inst("contract_panels", [a, b, *slots, *numbers], attrs)
+
+
+def _is_plus_zero(value: float) -> bool:
+    return value == 0 and math.copysign(1.0, value) > 0
 
 
 def _next_rows(p: Program, value: Value, corner: tuple[int, int]) -> list[Value]:

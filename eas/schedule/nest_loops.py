@@ -25,9 +25,6 @@ from eas.types import Shape, Type
 
 _HEAVY = frozenset(
     {
-        "exp",
-        "exp2",
-        "exp10",
         "expm1",
         "log",
         "log2",

@@ -8,7 +8,7 @@ element needs another element of something the nest computes, and where memory o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
@@ -16,10 +16,12 @@ from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.types import Shape
 
 CONTROL = ("for", "while", "if")
+PRODUCTS = ("dot", "dot_direct")
 # Lanes meet: the target lowers each of these on its own, from operands in memory.
 CUTS = frozenset(
     {
-        "dot",
+        *PRODUCTS,
+        "contraction",
         "scan",
         "sort",
         "topk",
@@ -40,13 +42,18 @@ _DEAR = frozenset(
 )
 
 
-def partition(module: IRModule, in_order: Callable[[Inst], bool] = lambda _: False) -> IRModule:
+def partition(
+    module: IRModule,
+    in_order: Callable[[Inst], bool] = lambda _: False,
+    copies: Mapping[Inst, Inst] | None = None,
+) -> IRModule:
     """Group block instructions into nests; the result is scheduled IR.
 
     `in_order` says which cuts the target can do an element per iteration, if the iterations along
-    the last axis run in order; those are members of nests like any other.
+    the last axis run in order; those are members of nests like any other. `copies` are loads that
+    repeat another one so as not to be in its nest.
     """
-    state = _Facts(module, in_order)
+    state = _Facts(module, in_order, copies or {})
     body = _Partition(state, {}).region(module.body)
     return module.with_body(body).with_attrs(scheduled="nests")
 
@@ -54,8 +61,11 @@ def partition(module: IRModule, in_order: Callable[[Inst], bool] = lambda _: Fal
 class _Facts:
     """What the partition asks of the whole module."""
 
-    def __init__(self, module: IRModule, in_order: Callable[[Inst], bool]) -> None:
+    def __init__(
+        self, module: IRModule, in_order: Callable[[Inst], bool], copies: Mapping[Inst, Inst]
+    ) -> None:
         self.bases = PointerBases(module)
+        self.copies = copies
         self.in_order = in_order
         self.users: dict[Value, list[Inst]] = {}
         for inst in walk(module.body):
@@ -268,6 +278,8 @@ class _Partition:
                     group.produced | group.results
                 ):
                     return False
+        if self.facts.copies.get(inst) in group.members:
+            return False
         return not any(self._conflict(inst, member) for member in group.members)
 
     def _waits_for(self, inst: Inst, group: _Group) -> bool:
@@ -287,7 +299,7 @@ class _Partition:
                     a.op.has(Trait.WRITES) or b.op.has(Trait.WRITES)
                 ):
                     continue
-                if self.facts.may_alias(a.operands[0], b.operands[0]) or (
+                if any(self.facts.may_alias(p, q) for p in _pointers(a) for q in _pointers(b)) or (
                     a.op.has(Trait.ATOMIC) and b.op.has(Trait.ATOMIC)
                 ):
                     return True
@@ -345,6 +357,10 @@ def with_inner(inst: Inst) -> Iterator[Inst]:
 
 def _touches(inst: Inst) -> bool:
     return inst.op.has(Trait.READS) or inst.op.has(Trait.WRITES)
+
+
+def _pointers(inst: Inst) -> list[Value]:
+    return [v for v in inst.operands if v.type.is_pointer]
 
 
 def _is_ordered(inst: Inst) -> bool:

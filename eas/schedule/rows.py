@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eas import dtypes
-from eas.ir import Inst, Value, make
+from eas.ir import Inst, Value
 from eas.passes.rewriting import clone_region
 from eas.schedule.combines import identity, inline, may_reorder
 from eas.schedule.elements import I32, Index, Slot
 from eas.schedule.loops import Program
+from eas.schedule.statements import moved_back, moved_last
 from eas.types import Shape, Type
 
 
@@ -30,31 +31,6 @@ def cast(p: Program, value: Value, type: Type) -> Value:
     return value if value.type == type else p.e.emit("cast", value, type=type)
 
 
-def _moved_last(p: Program, value: Value, axis: int) -> Value:
-    """The block with `axis` last, as a formula."""
-    rank = len(value.shape)
-    if axis == rank - 1:
-        return value
-    order = (*(k for k in range(rank) if k != axis), axis)
-    return formula(p, make("permute", [value], {"order": order}))
-
-
-def _moved_back(p: Program, old: Value, value: Value, axis: int) -> None:
-    """Let `old` be `value` with its last axis moved to where it was."""
-    rank = len(value.shape)
-    if axis == rank - 1:
-        p.slots[old] = p.slots[value]
-        return
-    order = tuple(k if k < axis else rank - 1 if k == axis else k - 1 for k in range(rank))
-    inst = make("permute", [value], {"order": order})
-    p.formulas[old] = inst
-
-
-def formula(p: Program, inst: Inst) -> Value:
-    p.formulas[inst.out] = inst
-    return inst.out
-
-
 def rows(p: Program, shape: Shape, body: Callable[[tuple[Index, ...]], None]) -> None:
     """Loop over all axes but the last."""
 
@@ -73,7 +49,7 @@ def scan(p: Program, inst: Inst) -> None:
     if axis < len(shape) - 1 and shape[-1] >= 4:
         _scan_outer(p, inst, axis)
         return
-    blocks = [_moved_last(p, v, axis) for v in inst.operands]
+    blocks = [moved_last(p, v, axis) for v in inst.operands]
     results = [Value(b.type, out.hint) for b, out in zip(blocks, inst.outs, strict=True)]
     slots = [p.slot_for(r) for r in results]
     lanes = lanes_for(p, blocks, blocks[0].shape[-1])
@@ -82,7 +58,7 @@ def scan(p: Program, inst: Inst) -> None:
     else:
         rows(p, slots[0].shape, lambda at: _scan_row(p, inst, blocks, slots, at))
     for old, result in zip(inst.outs, results, strict=True):
-        _moved_back(p, old, result, axis)
+        moved_back(p, old, result, axis)
 
 
 def lanes_for(p: Program, blocks: Sequence[Value], extent: int) -> int:
@@ -214,26 +190,26 @@ def _zero(value: Value) -> object:
 
 def sort(p: Program, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
-    keys, *payloads = (_moved_last(p, v, axis) for v in inst.operands)
+    keys, *payloads = (moved_last(p, v, axis) for v in inst.operands)
     order = _sorted_order(p, keys, inst["descending"])
     results = [Value(keys.type), *(Value(b.type) for b in payloads)]
     p.slots[results[0]] = order[0]
     for result, payload in zip(results[1:], payloads, strict=True):
         _take(p, result, payload, order[1], payload.shape[-1])
     for old, result in zip(inst.outs, results, strict=True):
-        _moved_back(p, old, result, axis)
+        moved_back(p, old, result, axis)
 
 
 def topk(p: Program, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
-    keys = _moved_last(p, inst.operands[0], axis)
+    keys = moved_last(p, inst.operands[0], axis)
     ordered, index = _sorted_order(p, keys, inst["largest"])
     shape = (*keys.shape[:-1], inst["k"])
     for old, source in zip(inst.outs, (ordered, index), strict=True):
         result = Value(Type(old.dtype, shape))
         slot = p.slot_for(result)
         _copy_front(p, source, slot)
-        _moved_back(p, old, result, axis)
+        moved_back(p, old, result, axis)
 
 
 def _copy_front(p: Program, source: Slot, target: Slot) -> None:

@@ -21,7 +21,6 @@ class CpuTarget:
 AVX2 = CpuTarget("avx2", 32, 16, "x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c,+bmi2")
 AVX512 = CpuTarget("avx512", 64, 32, "x86_64-unknown-linux-gnu", "skylake-avx512", "")
 NEON = CpuTarget("neon", 16, 32, "aarch64-unknown-linux-gnu", "apple-m1", "", has_cheap_masks=False)
-SSE = CpuTarget("sse", 16, 16, "x86_64-unknown-linux-gnu", "x86-64-v2", "", has_cheap_masks=False)
 
 
 def host_target(vector_nbytes: int) -> CpuTarget:

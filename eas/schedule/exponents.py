@@ -1,0 +1,72 @@
+"""Which exponents can never be positive: `x - max(x)` of a softmax, in one pass or online."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from eas.ir import Inst, IRModule, Value
+from eas.passes.rewriting import Rewriter, rewrite
+
+
+def mark_negative_exponents(module: IRModule) -> IRModule:
+    """exp(x - m) becomes exp_of_negative where m is x or more: it need not care for overflow."""
+
+    def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
+        if inst.op.name != "exp":
+            return None
+        difference = rw.produced_by("sub", inst.operands[0])
+        if difference is None or not _is_bound(difference.operands[1], difference.operands[0], rw):
+            return None
+        return (rw.emit("exp_of_negative", inst.operands[0]),)
+
+    return rewrite(module, rule)
+
+
+def _is_bound(m: Value, x: Value, rw: Rewriter) -> bool:
+    """Whether each element of m is at least that of x, or one of the two is NaN, or x is -inf."""
+    axis = None
+    if (spread := rw.produced_by("broadcast", m)) is not None:
+        m, axis = spread.operands[0], 0
+        if (expanded := rw.produced_by("expand_dims", m)) is not None:
+            m, axis = expanded.operands[0], expanded["axis"] % x.type.rank
+        elif m.type.rank or x.type.rank != 1:
+            return False
+    return _covers(m, x, axis, rw)
+
+
+def _covers(m: Value, x: Value, axis: int | None, rw: Rewriter) -> bool:
+    """`axis`: the one of x along which m is a single number; None where the two have one shape."""
+    inst = rw.producer.get(m)
+    if m is x:
+        return axis is None
+    if inst is None:
+        return False
+    match inst.op.name:
+        case "max":
+            return any(_covers(v, x, axis, rw) for v in inst.operands)
+        case "reduce" if axis is not None and len(inst.operands) == 1:
+            return inst.operands[0] is x and inst["axis"] % x.type.rank == axis and _is_maximum(inst)
+        case "select":
+            return _covers_unless_infinite(inst, x, axis, rw)
+    return False
+
+
+def _covers_unless_infinite(select: Inst, x: Value, axis: int | None, rw: Rewriter) -> bool:
+    """where(m == -inf, anything, m): when m is -inf then so is x, and the difference, unless it is NaN."""
+    condition, _, m = select.operands
+    test = rw.produced_by("eq", condition)
+    if test is None or m not in test.operands:
+        return False
+    return any(rw.literal(v) == -math.inf for v in test.operands) and _covers(m, x, axis, rw)
+
+
+def _is_maximum(reduce: Inst) -> bool:
+    region = reduce.regions[0]
+    first, *_ = region.body
+    return (
+        len(region.body) == 2
+        and first.op.name == "max"
+        and set(first.operands) == set(region.params)
+        and region.yields == first.outs
+    )
