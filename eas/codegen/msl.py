@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from eas import dtypes
 from eas.analysis import PointerBases, producers, reads, writes
-from eas.codegen import msl_checks, msl_math
+from eas.codegen import msl_checks, msl_math, msl_vectors
 from eas.codegen.msl_control import CONTROL
 from eas.codegen.msl_fragments import element as matrix_element
 from eas.codegen.msl_fragments import holds_matrices
@@ -18,6 +18,7 @@ from eas.codegen.msl_memory import MEMORY
 from eas.codegen.msl_ops import OPS
 from eas.codegen.msl_text import ATOM, Expr, Lines, Scope, call, gathered, infix, named, with_guard
 from eas.codegen.msl_types import SPACES, type_name
+from eas.codegen.vector_lanes import vector_lanes
 from eas.dtypes import DType
 from eas.errors import Unsupported
 from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, Value, walk
@@ -27,6 +28,7 @@ from eas.types import Space
 from eas.uniformity import Levels, Uniformity, uniformity
 
 _MAX_WEIGHT = 9  # operators of one statement
+_DECLARES = frozenset(("scratch", "fragments", "alloc_tg"))
 _COMPARES = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _BUILTINS = {
     "gid": "uint3 gid [[threadgroup_position_in_grid]]",
@@ -37,7 +39,8 @@ _BUILTINS = {
 }
 _NAMES = {
     "add": "sum", "sub": "difference", "mul": "product", "div": "ratio", "cast": "converted", "select": "chosen",
-    "shr": "high", "and": "low", "simd_sum": "group_sum", "simd_max": "group_max", "simd_min": "group_min", "simd_product": "group_product",
+    "hreduce": "folded", "vextract": "element", "shr": "high", "and": "low", "min": "smaller", "max": "larger", "simd_shuffle_xor": "other", "simd_shuffle_up": "earlier",
+    "simd_sum": "group_sum", "simd_max": "group_max", "simd_min": "group_min", "simd_product": "group_product",
 }  # fmt: skip
 
 
@@ -83,6 +86,7 @@ class Emitter:
         self.owned: set[Value] = set()  # values that have a variable of their own
         self.singles: set[Value | Arg] = set()  # arrays of one element, which are plain variables
         self.lanes = 1
+        self.lanes_of = vector_lanes(module)
         self.origin, self.bases = producers(module), PointerBases(module)
         self.written, self.read = set(writes(module)), set(reads(module))
         self.places: list[tuple[str, Loc | None]] = []
@@ -151,7 +155,8 @@ class Emitter:
         lines, module = self.lines, self.module
         shown = ", ".join(f"{a.name}: {a.type}" for a in module.args)
         lines.add(f"// {module.name}({shown})")
-        lines.add(f"// One threadgroup of {self.threads} threads per program; {self.math} math, {self.target.name}.")
+        count = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        lines.add(f"// One threadgroup of {count} per program; {self.math} math, {self.target.name}.")
         lines.add("#include <metal_stdlib>")
         lines.add("using namespace metal;")
         lines.add("#pragma METAL fp contract(off)")
@@ -256,7 +261,7 @@ class Emitter:
             self.flush(inst.operands if name == "if" else ())  # reads above must stay above
             CONTROL[name](self, inst)
             return
-        if not inst.op.is_pure and not (inst.op.has(Trait.READS) and not inst.op.has(Trait.WRITES)):
+        if not inst.op.is_pure and not (inst.op.has(Trait.READS) and not inst.op.has(Trait.WRITES)) and name not in _DECLARES:
             self.flush(inst.operands)
         if name in MEMORY:
             MEMORY[name](self, inst)
@@ -337,6 +342,10 @@ class Emitter:
             return f"{base.name if isinstance(base, Arg) else self.exprs[base].text}_value"
         if value.type.is_value and value.dtype.is_bool:
             return "mask"
+        if inst.op.name == "mul":  # where the blocks of a program start
+            position = self.origin.get(inst.operands[0])
+            if position is not None and position.op.name == "program_id":
+                return f"start_{'xyz'[position['axis']]}"
         return _NAMES.get(inst.op.name, inst.op.name)
 
     def type_of(self, value: Value, lanes: int = 1) -> str:
@@ -383,6 +392,8 @@ class Emitter:
         parts = (base,) if offset is None else (base, offset)
         if holds_matrices(self, value):
             text = matrix_element(base, offset)
+        elif msl_vectors.array_of_vectors(self, value)[0] > 1:
+            text = msl_vectors.lane_in_array(self, value, base, offset)
         else:
             text = f"{base.at(ATOM)}[{'0' if offset is None else offset.text}]"
         return replace(gathered(text, ATOM, parts), reads=True)

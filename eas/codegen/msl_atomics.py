@@ -43,8 +43,8 @@ def atomic(m: Emitter, inst: Inst) -> None:
 def _update(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
     pointer = inst.operands[0]
     dtype, space = pointer.dtype, pointer.type.space
-    if dtype.bits == 64:
-        _refuse_wide(m, inst, kind, dtype)
+    if dtype.bits == 64 and not (space is Space.DEVICE and m.target.has_ulong_atomics):
+        return _wide(m, inst, kind, xs[0], mask)
     word = _native_word(kind, dtype, space, m)
     if word is not None:
         at = m.address(pointer, mask)
@@ -82,14 +82,21 @@ def _back(text: str, dtype: DType, word: str) -> str:
     return f"as_type<{type_name(dtype)}>({text})" if dtype.is_float else f"{type_name(dtype)}({text})"
 
 
-def _refuse_wide(m: Emitter, inst: Inst, kind: str, dtype: DType) -> None:
-    if inst.operands[0].type.space is Space.DEVICE and m.target.has_ulong_atomics:
-        return
-    raise Unsupported(
-        f"{m.target.name} has no 64-bit {inst.op.name}" + ("" if inst.operands[0].type.space is Space.DEVICE else " on threadgroup memory"),
-        hint="use a 32-bit dtype, or reduce in the kernel and add up on the host",
-        loc=inst.loc,
-    )
+def _wide(m: Emitter, inst: Inst, kind: str, x: Expr, mask: Value | None) -> Expr:
+    """What a target without all 64-bit atomics has: min and max of unsigned numbers, whose old value nobody gets."""
+    pointer = inst.operands[0]
+    dtype, space = pointer.dtype, pointer.type.space
+    what = f"{m.target.name} has no 64-bit {inst.op.name}"
+    if not (m.target.has_ulong_min_max and kind in ("min", "max")) or space is not Space.DEVICE:
+        where = "" if space is Space.DEVICE else " on threadgroup memory"
+        raise Unsupported(what + where, hint="use a 32-bit dtype, or reduce in the kernel and add up on the host", loc=inst.loc)
+    if dtype is not dtypes.u64:
+        raise Unsupported(f"{what} of signed numbers", hint="use mk.u64: add 2**63 to keep the order", loc=inst.loc)
+    if m.is_used(inst.out):
+        raise Unsupported(f"{what} that returns the old value", hint="do not use its result, or use a 32-bit dtype", loc=inst.loc)
+    at = m.address(pointer, mask)
+    target = f"(device atomic_ulong *){at.text if at.is_leaf else f'({at.text})'}"
+    return Expr(f"atomic_{kind}_explicit({target}, {x.text}, {_RELAXED})", weight=1)
 
 
 def _by_exchange(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:

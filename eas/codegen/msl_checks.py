@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from eas import dtypes
 from eas.errors import Unsupported
-from eas.ir import Inst, IRModule, Value, walk
+from eas.ir import Arg, Inst, IRModule, Loc, Value, walk
 from eas.schedule.metal_target import MetalTarget
 
 _GRANULE = 16  # bytes: threadgroup variables start at multiples of this
@@ -23,10 +23,16 @@ def check(module: IRModule, target: MetalTarget) -> None:
 def _check_dtypes(module: IRModule) -> None:
     for arg in module.args:
         if arg.type.dtype is dtypes.f64:
-            raise Unsupported(f"Metal has no f64, the dtype of argument {arg.name}", hint=f"pass {arg.name} as float32", loc=module.loc)
+            raise Unsupported(f"Metal has no f64, the dtype of argument {arg.name}", hint=f"pass {arg.name} as float32", loc=_first_use(module, arg))
     for inst in walk(module.body):
         if any(v.dtype is dtypes.f64 for v in _values(inst)):
             raise Unsupported(f"Metal has no f64, which {inst.op.name} needs here", hint="compute in mk.f32", loc=inst.loc)
+
+
+def _first_use(module: IRModule, arg: Arg) -> Loc | None:
+    """The kernel line that an argument is first used in."""
+    uses = (inst.loc for inst in walk(module.body) if arg.value in inst.operands and inst.loc is not None)
+    return next(uses, module.loc)
 
 
 def _values(inst: Inst) -> Iterator[Value]:
@@ -59,13 +65,19 @@ def _check_memory(module: IRModule, target: MetalTarget) -> None:
     if total <= target.threadgroup_nbytes:
         return
     largest = max((i for i in walk(module.body) if i.op.name == "alloc_tg"), key=_nbytes)
-    name = largest.out.hint or largest["name"]
+    block = dict(largest.attrs).get("block")  # of a program: what the user knows is its shape
+    what = f"block {_named(largest)}of shape {list(block)}" if block else f"allocation is {_named(largest).strip()}"
     raise Unsupported(
         f"kernel {module.name} needs {total} bytes of threadgroup memory, {target.name} has {target.threadgroup_nbytes}; "
-        f"the largest allocation is {name}: {largest['size']} x {largest['dtype']} = {_nbytes(largest)} bytes",
-        hint="use smaller blocks or a narrower dtype",
+        f"the largest {what}: {largest['size']} x {largest['dtype']} = {_nbytes(largest)} bytes",
+        hint="use smaller blocks, a narrower dtype, or more programs" if block else "use smaller blocks or a narrower dtype",
         loc=largest.loc,
     )
+
+
+def _named(inst: Inst) -> str:
+    name = inst.out.hint or inst["name"]
+    return "" if name == "shared" else f"{name} "
 
 
 def _check_buffers(module: IRModule, target: MetalTarget) -> None:
@@ -76,5 +88,5 @@ def _check_buffers(module: IRModule, target: MetalTarget) -> None:
         raise Unsupported(
             f"kernel {module.name} binds {count} buffers, {target.name} has {target.max_buffers} places for them",
             hint="pack some arguments into one buffer",
-            loc=module.loc,
+            loc=_first_use(module, [arg for arg in module.args if arg.is_buffer][-1]),
         )

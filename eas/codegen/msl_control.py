@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eas.codegen.msl_text import ADD, ORDER, Expr, call, named, prefix
@@ -17,8 +18,14 @@ def _for(m: Emitter, inst: Inst) -> None:
     """Python's range. A last step that would leave the type must stop the loop: `addsat` does."""
     start, end, step = (_settled(m, v, wish) for v, wish in zip(inst.operands[:3], ("start", "end", "step"), strict=True))
     variables = _carry(m, inst, inst.operands[3:], inst.regions[0].params[1:])
-    counter = inst.regions[0].params[0]
-    i = m.scope.claim(counter.hint or "i")
+    with m.scope.block():
+        i = m.scope.claim(inst.regions[0].params[0].hint or "i")
+        head = f"for ({type_name(inst.operands[0].dtype)} {i} = {start.text}; {_range(m, inst, i, end, step)})"
+        _counted(m, inst, head, i, variables)
+
+
+def _range(m: Emitter, inst: Inst, i: str, end: Expr, step: Expr) -> str:
+    """Test and step of a loop."""
     last, by = m.range_of(inst.operands[1]), m.range_of(inst.operands[2])
     limits = inst.operands[0].dtype
     if by.lo > 0:
@@ -33,7 +40,7 @@ def _for(m: Emitter, inst: Inst) -> None:
         update = f"++{i}" if by.is_single and by.lo == 1 else f"--{i}" if by.is_single and by.lo == -1 else f"{i} += {step.text}"
     else:
         update = f"{i} = addsat({i}, {step.text})"
-    _counted(m, inst, f"for ({type_name(limits)} {i} = {start.text}; {test}; {update})", i, variables)
+    return f"{test}; {update}"
 
 
 def _loop(m: Emitter, inst: Inst) -> None:
@@ -41,23 +48,15 @@ def _loop(m: Emitter, inst: Inst) -> None:
     attrs = dict(inst.attrs)
     start, end = (_settled(m, v, wish) for v, wish in zip(inst.operands[:2], ("start", "end"), strict=True))
     outer, m.lanes = m.lanes, attrs["lanes"]
-    variables = _carry(m, inst, inst.operands[2:], inst.regions[0].params[1:], m.lanes)
+    variables = _carry(m, inst, inst.operands[2:], inst.regions[0].params[1:])
     first, last = (m.range_of(v) for v in inst.operands[:2])
-    is_fixed = first.is_single and last.is_single
-    if is_fixed and last.lo - first.lo == m.lanes:  # once
-        (body,) = inst.regions
-        m.exprs[body.params[0]] = start
-        m.exprs.update(zip(body.params[1:], variables, strict=True))
-        _assign(m, variables, m.region(body), body.yields)
-        m.exprs.update(zip(inst.outs, variables, strict=True))
-        m.lanes = outer
-        return
-    i = m.scope.claim(inst.regions[0].params[0].hint or "i")
-    if is_fixed and attrs.get("unroll", True):
+    if first.is_single and last.is_single and attrs.get("unroll", True):
         m.lines.add("#pragma unroll")
-    step = f"++{i}" if m.lanes == 1 else f"{i} += {m.lanes}"
-    kind = type_name(inst.operands[0].dtype)
-    _counted(m, inst, f"for ({kind} {i} = {start.text}; {i} < {end.at(ADD)}; {step})", i, variables)
+    with m.scope.block():
+        i = m.scope.claim(inst.regions[0].params[0].hint or "i")
+        step = f"++{i}" if m.lanes == 1 else f"{i} += {m.lanes}"
+        kind = type_name(inst.operands[0].dtype)
+        _counted(m, inst, f"for ({kind} {i} = {start.text}; {i} < {end.at(ADD)}; {step})", i, variables)
     m.lanes = outer
 
 
@@ -81,13 +80,14 @@ def _while(m: Emitter, inst: Inst) -> None:
     variables = _carry(m, inst, inst.operands, body.params)
     for region in inst.regions:
         m.exprs.update(zip(region.params, variables, strict=True))
-    with m.lines.aside() as said:
-        (condition,) = m.region(test)
-    with m.lines.block("while (true)" if said else f"while ({condition.text})"):
-        if said:
-            m.lines.replay([(f"    {text}" if text else text, loc) for text, loc in said])
-            m.lines.add(f"if ({prefix('!', condition).text}) break;")
-        _assign(m, variables, m.region(body), body.yields)
+    with m.scope.block():
+        with m.lines.aside() as said:
+            (condition,) = m.region(test)
+        with m.lines.block("while (true)" if said else f"while ({condition.text})"):
+            if said:
+                m.lines.replay([(f"    {text}" if text else text, loc) for text, loc in said])
+                m.lines.add(f"if ({prefix('!', condition).text}) break;")
+            _assign(m, variables, m.region(body), body.yields)
     _deliver(m, inst, variables)
 
 
@@ -116,12 +116,12 @@ def _branch(m: Emitter, inst: Inst, condition: Expr, sides: Sequence[Region], he
     variables = []
     for out, first in zip(inst.outs, firsts, strict=True):
         name = m.scope.claim(out.hint or "chosen")
-        lanes = first.lanes if first is not None else 1
-        m.lines.add(f"{m.type_of(out, lanes)} {name}{f' = {first.text}' if first is not None else ''};")
+        lanes = m.lanes_of.get(out, 1)
+        m.lines.add(f"{m.type_of(out, lanes)} {name}{f' = {_spread(m, first, out, lanes).text}' if first is not None else ''};")
         variables.append(named(name, lanes))
     if held is not None:
         m.held.append(held)
-    with m.lines.aside() as said:
+    with m.lines.aside() as said, m.scope.block():
         m.lines._depth += 1
         _assign(m, variables, m.region(then), then.yields)
         m.lines._depth -= 1
@@ -133,7 +133,8 @@ def _branch(m: Emitter, inst: Inst, condition: Expr, sides: Sequence[Region], he
             m.lines.replay(said)
     if not is_one_sided:
         m.lines._depth += 1
-        _assign(m, variables, m.region(other), other.yields)
+        with m.scope.block():
+            _assign(m, variables, m.region(other), other.yields)
         m.lines._depth -= 1
         m.lines.add("}")
     _deliver(m, inst, variables)
@@ -153,32 +154,41 @@ def _settled(m: Emitter, value: Value, wish: str) -> Expr:
     return m.exprs[value]
 
 
-def _carry(m: Emitter, inst: Inst, inits: Sequence[Value], params: Sequence[Value], lanes: int = 1) -> list[Expr]:
+def _carry(m: Emitter, inst: Inst, inits: Sequence[Value], params: Sequence[Value]) -> list[Expr]:
     """One variable for each value that goes around."""
     variables = []
     for init, param, out in zip(inits, params, inst.outs, strict=True):
         first = m.use(init)
-        width = max(lanes, first.lanes) if param.type.is_value else 1
+        width = m.lanes_of.get(param, 1)
         if init in m.owned and first.lanes == width and m.is_last_use(init, inst):
             variables.append(named(first.text, width, changing=True))  # nobody else looks at it any more
             continue
         name = m.scope.claim(param.hint or out.hint or init.hint or "carried")
-        text = first.text if first.lanes == width else call(type_name(param.dtype, width), first).text
-        m.lines.add(f"{m.type_of(param, width)} {name} = {text};")
+        m.lines.add(f"{m.type_of(param, width)} {name} = {_spread(m, first, param, width).text};")
         variables.append(named(name, width, changing=True))
     return variables
 
 
+def _spread(m: Emitter, x: Expr, value: Value, lanes: int) -> Expr:
+    """An expression as a vector of so many lanes."""
+    return x if x.lanes == lanes else replace(call(type_name(value.dtype, lanes), x), lanes=lanes)
+
+
 def _assign(m: Emitter, variables: Sequence[Expr], values: Sequence[Expr], yields: Sequence[Value]) -> None:
     """All variables at once: one that another value still reads is copied first."""
-    moves = [(v.text, x, y) for v, x, y in zip(variables, values, yields, strict=True) if v.text != x.text]
+    moves = [(v.text, _spread(m, x, y, v.lanes), y) for v, x, y in zip(variables, values, yields, strict=True) if v.text != x.text]
     for k, (_, x, y) in enumerate(moves):
         if x.changing & {name for name, _, _ in moves[:k]}:
             name = m.scope.claim("next")
             m.lines.add(f"{m.type_of(y, x.lanes)} {name} = {x.text};")
             moves[k] = (moves[k][0], named(name, x.lanes), y)
     for name, x, _ in moves:
-        m.lines.add(f"{name} = {x.text};")
+        left, right = x.sides
+        is_update = left == name and x.operator in _UPDATES
+        m.lines.add(f"{name} {x.operator}= {right};" if is_update else f"{name} = {x.text};")
+
+
+_UPDATES = frozenset(("+", "-", "*", "/", "&", "|", "^", "<<", ">>"))
 
 
 def _sync(m: Emitter, inst: Inst) -> None:

@@ -33,6 +33,32 @@ def element(base: Expr, offset: Expr | None) -> str:
     return f"{base.text}[{offset.at(MUL)} / 2].thread_elements()[{offset.at(MUL)} % 2]"
 
 
+# A lane's two elements of a matrix; Metal does not say what type `thread_elements` has, only how it is laid out.
+_ELEMENTS = """\
+inline thread {t}2 &elements(thread simdgroup_{t}8x8 &matrix) {{
+    return reinterpret_cast<thread {t}2 &>(matrix.thread_elements());
+}}"""
+
+
+def elements(m: Emitter, pointer: Value) -> str:
+    """Both elements that this lane holds of the matrix behind a pointer, to be read or assigned."""
+    base, offset = m.pointer(pointer)
+    return _both(m, pointer, f"{base.text}[{quotient(offset, 2)}]")
+
+
+def _both(m: Emitter, pointer: Value, matrix: str) -> str:
+    t = type_name(pointer.dtype)
+    m.library.add(f"elements:{t}", _ELEMENTS.format(t=t))
+    return f"elements({matrix})"
+
+
+def quotient(offset: Expr | None, n: int) -> str:
+    """An offset in elements as one in groups of n."""
+    if offset is None:
+        return "0"
+    return str(int(offset.text) // n) if offset.text.isdigit() else f"{offset.at(MUL)} / {n}"
+
+
 def _fragments(m: Emitter, inst: Inst) -> None:
     name = m.scope.claim(inst.out.hint or "acc")
     m.lines.add(f"simdgroup_{type_name(inst['dtype'])}8x8 {name}[{inst['size'] // 2}];")
@@ -60,13 +86,13 @@ def _each(m: Emitter, count: int, wish: str, step: int = 1, unroll: bool = True)
     if count == 1:
         yield "0"
         return
-    name = m.scope.claim(wish)
     if unroll:
         m.lines.add("#pragma unroll")
-    update = f"++{name}" if step == 1 else f"{name} += {step}"
-    with m.lines.block(f"for (int {name} = 0; {name} < {count * step}; {update})"):
-        yield name
-    m.scope.release(name)
+    with m.scope.block():
+        name = m.scope.claim(wish)
+        update = f"++{name}" if step == 1 else f"{name} += {step}"
+        with m.lines.block(f"for (int {name} = 0; {name} < {count * step}; {update})"):
+            yield name
 
 
 def _sum(*parts: str) -> str:
@@ -74,8 +100,12 @@ def _sum(*parts: str) -> str:
 
 
 def _times(count: str, factor: str) -> str:
+    """A product; of numbers it is one."""
     if "0" in (count, factor):
         return "0"
+    variable, _, number = count.rpartition(" * ")
+    if number.isdigit() and factor.isdigit():
+        return _times(variable, str(int(number) * int(factor))) if variable else str(int(number) * int(factor))
     return count if factor == "1" else f"{count} * {factor}"
 
 
@@ -85,24 +115,51 @@ def _mma(m: Emitter, inst: Inst) -> None:
     down, across, deep = inst["tiles"]
     own = a.type.space is Space.SCRATCH
     total = _matrix(m, acc)
-    sides = [m.pointer(a)[0] if own else m.address(a), m.address(b)]
+    sides = [m.pointer(a)[0] if own else _corner(m, a), _corner(m, b)]
     rows = [m.use(r) for r in (a_row, b_row)]
     left, right = (m.scope.claim(f"{_base_name(m, p)}_tile") for p in (a, b))
     with _each(m, deep, "k", _SIDE, unroll=own or deep <= _MOST_UNROLLED) as k, _scope(m.lines, deep == 1):
-        m.lines.add(f"simdgroup_{type_name(a.dtype)}8x8 {left}[{down}];")
-        m.lines.add(f"simdgroup_{type_name(b.dtype)}8x8 {right}[{across}];")
+        lefts, rights = (_tiles(m, p, name, count) for p, name, count in ((a, left, down), (b, right, across)))
         with _each(m, down, "i") as i:
             if own:
-                _take(m, a, f"{left}[{i}]", _sum(_times(i, str(deep)), "0" if k == "0" else f"{k} / {_SIDE}"))
+                _take(m, a, lefts(i), _sum(_times(i, str(deep)), "0" if k == "0" else f"{k} / {_SIDE}"))
             else:
                 at = (_times(i, str(_SIDE)), k)
-                m.lines.add(_load(f"{left}[{i}]", sides[0], rows[0], at, inst["a_transposed"]))
+                m.lines.add(_load(lefts(i), sides[0], rows[0], at, inst["a_transposed"]))
         with _each(m, across, "j") as j:
             at = (k, _times(j, str(_SIDE)))
-            m.lines.add(_load(f"{right}[{j}]", sides[1], rows[1], at, inst["b_transposed"]))
+            m.lines.add(_load(rights(j), sides[1], rows[1], at, inst["b_transposed"]))
         with _each(m, down, "i") as i, _each(m, across, "j") as j:
             target = total(_sum(_times(i, str(across)), j))
-            m.lines.add(f"simdgroup_multiply_accumulate({target}, {left}[{i}], {right}[{j}], {target});")
+            m.lines.add(f"simdgroup_multiply_accumulate({target}, {lefts(i)}, {rights(j)}, {target});")
+
+
+def _tiles(m: Emitter, operand: Value, name: str, count: int) -> Callable[[str], str]:
+    """Declare the matrices of an operand that are in use; tells how each is said."""
+    m.lines.add(f"simdgroup_{type_name(operand.dtype)}8x8 {name}{'' if count == 1 else f'[{count}]'};")
+    return lambda i: name if count == 1 else f"{name}[{i}]"
+
+
+def _corner(m: Emitter, pointer: Value) -> Expr:
+    """Where a simdgroup's matrices start; a place that takes more than a sum to find has a name."""
+    at = m.address(pointer)
+    if at.weight <= 1:
+        return at
+    name = m.scope.claim(f"{_base_name(m, pointer)}_corner")
+    m.lines.add(f"{m.type_of(pointer)}{name} = {at.text};")
+    return named(name)
+
+
+def _move(m: Emitter, inst: Inst) -> None:
+    """Matrices to or from memory, for lanes that do not know which elements they hold."""
+    is_load = inst.op.name == "frag_load"
+    acc, memory = inst.operands[:2] if is_load else inst.operands[1::-1]
+    name, place, row = _matrix(m, acc), m.address(memory), m.use(inst.operands[2])
+    down, across = inst["tiles"]
+    with _each(m, down, "i") as i, _each(m, across, "j") as j:
+        matrix = name(_sum(_times(i, str(across)), j))
+        corner = _sum(place.at(ADD), _times(_times(i, str(_SIDE)), row.at(MUL)), _times(j, str(_SIDE)))
+        m.lines.add(f"simdgroup_{'load' if is_load else 'store'}({matrix}, {corner}, {row.text});")
 
 
 def _base_name(m: Emitter, pointer: Value) -> str:
@@ -115,6 +172,11 @@ def _take(m: Emitter, pointer: Value, name: str, number: str) -> None:
     base = m.pointer(pointer)[0].text
     if holds_matrices(m, pointer):
         m.lines.add(f"{name} = {base}[{number}];")
+        return
+    own = m.origin[base_value] if isinstance(base_value := m.bases[pointer], Value) else None
+    if own is not None and dict(own.attrs).get("vector") == 2:
+        which = base if own["size"] == 2 else f"{base}[{number}]"
+        m.lines.add(f"{_both(m, pointer, name)} = {which};")
         return
     first = _times(f"({number})" if " " in number else number, "2")
     for e in (0, 1):
@@ -136,9 +198,10 @@ def _load(name: str, pointer: Expr, row: Expr, at: tuple[str, str], is_transpose
     down, across = reversed(at) if is_transposed else at
     place = _sum(pointer.at(ADD), _times(down, row.at(MUL)), across)
     turned = ", ulong2(0, 0), true" if is_transposed else ""
-    return f"simdgroup_load({name}, {place}, {row.text}{turned});"
+    distance = row.text if row.text.isdigit() else f"ulong({row.text})"
+    return f"simdgroup_load({name}, {place}, {distance}{turned});"
 
 
 FRAGMENTS: dict[str, Callable[[Emitter, Inst], None]] = {
-    "fragments": _fragments, "frag_fill": _fill, "frag_mma": _mma,
+    "fragments": _fragments, "frag_fill": _fill, "frag_load": _move, "frag_store": _move, "frag_mma": _mma,
 }  # fmt: skip

@@ -96,17 +96,6 @@ def _as(t: str, text: str) -> str:
 # --- integers -------------------------------------------------------------------------------------
 
 
-def _wrapping(name: str, operator: str) -> None:
-    @maker(f"wrapping_{name}")
-    def make(t: str, dtype: DType) -> Helper:
-        u = unsigned_name(dtype)
-        return Helper(t, f"wrapping_{name}", _two(t), f"return {t}({u}(a) {operator} {u}(b));")
-
-
-for _name, _operator in (("add", "+"), ("sub", "-"), ("mul", "*")):
-    _wrapping(_name, _operator)
-
-
 @maker("wrapping_neg")
 def _wrapping_neg(t: str, dtype: DType) -> Helper:
     u = unsigned_name(dtype)

@@ -225,6 +225,14 @@ def _lgamma_below(t: str, dtype: DType) -> Helper:
     # lgamma(2 + v) / v = (1 - euler) + (zeta(2) - 1) / 2 * v + ...; the first two terms need both parts.
     (c0, d0), (c1, d1) = _parts(1 - 0.5772156649015329), _parts((math.pi**2 / 6 - 1) / 2)
     series = _horner("square", tuple(2 / k for k in range(3, 21, 2)))
+    zeros, rests = zip(*map(_parts, LGAMMA_ZEROS), strict=True)
+    near = f"""
+const float zeros[] = {{{", ".join(zeros)}}};
+const float rests[] = {{{", ".join(rests)}}};
+for (int i = 0; i < {len(zeros)}; ++i) {{
+    float away = x - zeros[i], pole = fabs(zeros[i] - rint(zeros[i]));
+    if (fabs(away) < min(0.02f, 0.25f * pole)) return lgamma_from_zero(zeros[i], rests[i], away - rests[i]);
+}}"""
     body = f"""
 float high = 1.0f, low = 0.0f, v = x;
 while (v < 1.5f) {{
@@ -252,4 +260,33 @@ float logarithm = 2.0f * s, logarithm_low = fma(s * square, {series}, 2.0f * s_l
 float result = gamma - logarithm;
 float lost = (gamma - result) - logarithm;
 return result + (lost + gamma_low - logarithm_low);"""
-    return Helper(t, "lgamma_below", _X, body)
+    return Helper(t, "lgamma_below", _X, near + body, ("lgamma_from_zero",))
+
+
+# Where lgamma is 0 below 0, as far as f32 has numbers on both sides of it before the next pole.
+LGAMMA_ZEROS = (
+    -2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598, -4.039361839740537, -4.991544640560048,
+    -5.0082181683225935, -5.998607480080875, -6.001385294453155, -6.999801507890638, -7.000198333407325, -7.999975197095821,
+    -8.000024800270682, -8.999997244250977, -9.000002755714823,
+)  # fmt: skip
+
+
+@maker("lgamma_from_zero")
+def _lgamma_from_zero(t: str, dtype: DType) -> Helper:
+    """lgamma(z + d) - lgamma(z) for a zero z = zero + rest: every term has the factor d, so nothing cancels to noise.
+
+    log|gamma| falls by log|1 + d / (z + k)| for each step of the recurrence; the polynomial by its divided difference.
+    """
+    steps = "\n".join(f"slope = fma(slope, v + d, level);\nlevel = fma(level, v, {_number(c)});" for c in reversed(_LGAMMA_2))
+    body = f"""
+float v = zero, sum = 0.0f;
+while (v < 1.5f) {{
+    sum += log1p(d / (v + rest));
+    v += 1.0f;
+}}
+v -= 2.0f;
+float slope = 0.0f, level = 0.0f;
+{steps}
+slope = fma(slope, v + d, level);
+return fma(d, slope, -sum);"""
+    return Helper(t, "lgamma_from_zero", (("float", "zero"), ("float", "rest"), ("float", "d")), body, ("log1p",))

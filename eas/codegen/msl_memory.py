@@ -114,7 +114,7 @@ def _mma_store(m: Emitter, inst: Inst) -> None:
 
 MEMORY: dict[str, Callable[[Emitter, Inst], None]] = {
     "load": _load, "store": _store, "alloc_tg": _alloc, "scratch": msl_vectors.scratch,
-    "lane": msl_vectors.lane, "vload": msl_vectors.vload, "vstore": msl_vectors.vstore, "hreduce": msl_vectors.hreduce,
+    "lane": msl_vectors.lane, "vload": msl_vectors.vload, "vstore": msl_vectors.vstore, "hreduce": msl_vectors.hreduce, "vextract": msl_vectors.vextract, "vgather": msl_vectors.vgather,
     "philox": _philox, "mma_zero": _mma_zero, "mma": _mma, "mma_store": _mma_store,
     "device_assert": msl_log.device_assert, "device_print": msl_log.device_print, "write_log": msl_log.write_log,
     **FRAGMENTS,

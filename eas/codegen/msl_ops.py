@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eas import dtypes
@@ -36,7 +37,7 @@ def in_float(function: Callable[..., Expr], inst: Inst, xs: Sequence[Expr]) -> E
     return narrow(function(*(widen(x, dtype) for x in xs)), dtype)
 
 
-def _arithmetic(name: str, operator: str) -> Spelling:
+def _arithmetic(operator: str) -> Spelling:
     def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if dtype is dtypes.bf16:
@@ -51,9 +52,22 @@ def _arithmetic(name: str, operator: str) -> Spelling:
             return call(type_name(dtype, max(x.lanes for x in xs)), infix(operator, *xs))
         if m.is_exact(inst.out):
             return infix(operator, *xs)
-        return m.helper(f"wrapping_{name}", dtype, *xs)
+        return _wrapped(dtype, infix(operator, *(_unsigned(x, dtype) for x in xs)))
 
     return spell
+
+
+def _unsigned(x: Expr, dtype: DType) -> Expr:
+    """An operand of arithmetic that may overflow, which C++ defines for unsigned numbers only."""
+    if x.wrapped is not None:
+        return x.wrapped
+    if x.text.removesuffix("L").isdigit():
+        return Expr(f"{x.text.removesuffix('L')}{'u' if dtype.bits == 32 else 'UL'}")
+    return call(_vector(unsigned_name(dtype), x.lanes), x)
+
+
+def _wrapped(dtype: DType, unsigned: Expr) -> Expr:
+    return replace(call(type_name(dtype, unsigned.lanes), unsigned), wrapped=unsigned)
 
 
 def _div(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
@@ -112,6 +126,8 @@ def _logic(for_bool: str, for_int: str) -> Spelling:
     def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if dtype.is_bool:
+            if for_bool == "&&":  # what stands behind a mask is only looked at where it holds
+                xs = [xs[0], xs[1].under(inst.operands[0])]
             return infix(for_bool, *xs)
         result = infix(for_int, *xs)
         return result if dtype.bits >= 32 else call(type_name(dtype, result.lanes), result)
@@ -153,7 +169,7 @@ def _neg(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
         return prefix("-", xs[0])
     if dtype.bits < 32:
         return call(type_name(dtype, xs[0].lanes), prefix("-", xs[0]))
-    return m.helper("wrapping_neg", dtype, *xs)
+    return _wrapped(dtype, prefix("-", _unsigned(xs[0], dtype)))
 
 
 def _abs(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
@@ -188,7 +204,12 @@ def _classify(name: str) -> Spelling:
 
 
 def _select(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
-    return choose(*xs)
+    """Both sides are vectors if one is, or if the choice is made lane by lane."""
+    condition, *sides = xs
+    lanes = max(x.lanes for x in xs)
+    if lanes > 1:
+        sides = [x if x.lanes > 1 else replace(call(type_name(inst.out.dtype, lanes), x), lanes=lanes) for x in sides]
+    return choose(condition, *sides)
 
 
 def _cast(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
@@ -241,7 +262,7 @@ def _local_id(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
 OPS: dict[str, Spelling] = {
     "const": _const, "program_id": _id("gid", "axis"), "num_programs": _id("groups", "axis"),
     "tid": _tid, "local_id": _local_id, "lane_id": _id("lane"), "sg_id": _id("sgid"),
-    "add": _arithmetic("add", "+"), "sub": _arithmetic("sub", "-"), "mul": _arithmetic("mul", "*"), "div": _div,
+    "add": _arithmetic("+"), "sub": _arithmetic("-"), "mul": _arithmetic("*"), "div": _div,
     "floordiv": _divide(True, "/"), "mod": _divide(True, "%"), "truncdiv": _divide(False, "/"), "truncmod": _divide(False, "%"),
     "fmod": _in_float("fmod"), "mulhi": _function("mulhi"), "min": _extreme("min"), "max": _extreme("max"),
     "fmin": _function("fmin"), "fmax": _function("fmax"),

@@ -144,11 +144,11 @@ def _shuffle(name: str) -> Spelling:
 
 def _moved(m: Emitter, name: str, inst: Inst, x: Expr, n: Expr, is_wide: bool) -> Expr:
     count = m.range_of(inst.operands[1])
-    lane = call("int", _lane(m))
     number = n if inst.operands[1].dtype is dtypes.i32 else call("int", n)
     never_leaves = count.lo >= 0 and count.hi < min(32, m.threads)
     if never_leaves and m.threads % 32 == 0 and name in ("simd_shuffle", "simd_broadcast", "simd_shuffle_xor") and not is_wide:
         return call(name, x, call("ushort", number) if not count.is_single else literal(count.lo, dtypes.i32))
+    lane = call("int", _lane(m))
     source = {
         "simd_shuffle": number,
         "simd_broadcast": number,

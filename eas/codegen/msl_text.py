@@ -32,6 +32,10 @@ class Expr:
     reads: bool = False
     changing: frozenset[str] = frozenset()
     operator: str = ""
+    sides: tuple[str, str] = ("", "")
+    """The texts to the left and right of the operator."""
+    wrapped: Expr | None = None
+    """An unsigned expression of which this is the signed form."""
     guard: Value | None = None
     """The mask under which `bare` says the same."""
     bare: Expr | None = None
@@ -68,7 +72,7 @@ def infix(operator: str, a: Expr, b: Expr) -> Expr:
     left, right = (
         f"({x.text})" if _needs_parentheses(operator, x) else x.at(level + side) for side, x in enumerate((a, b))
     )
-    return gathered(f"{left} {operator} {right}", level, (a, b), operator)
+    return replace(gathered(f"{left} {operator} {right}", level, (a, b), operator), sides=(left, right))
 
 
 def _needs_parentheses(outer: str, inner: Expr) -> bool:
@@ -142,7 +146,7 @@ class Scope:
 
     def __init__(self, taken: Sequence[str] = ()) -> None:
         self._taken = set(taken)
-        self._next: dict[str, int] = {}
+        self._blocks: list[list[str]] = [[]]
 
     def claim(self, wish: str) -> str:
         """A valid, unused identifier as near to the wish as possible."""
@@ -150,15 +154,20 @@ class Scope:
         base = _PLAIN.sub("_", _COPY.sub("", wish)).strip("_") or "v"
         base = f"v{base}" if base[0].isdigit() else base
         name = f"{base}_" if base in RESERVED else base
+        number = 0
         while name in self._taken:
-            self._next[base] = self._next.get(base, 0) + 1
-            name = f"{base}_{self._next[base]}"
+            number += 1
+            name = f"{base}_{number}"
         self._taken.add(name)
+        self._blocks[-1].append(name)
         return name
 
-    def release(self, name: str) -> None:
-        """A name whose block has ended is free again."""
-        self._taken.discard(name)
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Names that are claimed inside are free again afterwards."""
+        self._blocks.append([])
+        yield
+        self._taken.difference_update(self._blocks.pop())
 
 
 # --- lines ----------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ def _float(value: float, dtype: DType) -> Expr:
     text = _f32(float(rounded))
     if dtype is dtypes.f32:
         return text
+    if dtype is dtypes.f16 and math.isfinite(rounded):
+        return _decimal(str(np.float16(rounded)), "h")
     return Expr(f"{NAMES[dtype]}({text.text})")
 
 
@@ -62,7 +64,10 @@ def _f32(value: float) -> Expr:
         return Expr("NAN")
     if math.isinf(value):
         return Expr("-INFINITY", UNARY) if value < 0 else Expr("INFINITY")
-    text = str(np.float32(value))
+    return _decimal(str(np.float32(value)), "f")
+
+
+def _decimal(text: str, suffix: str) -> Expr:
     if "." not in text and "e" not in text:
         text += ".0"
-    return Expr(f"{text}f", UNARY if text.startswith("-") else ATOM)
+    return Expr(f"{text}{suffix}", UNARY if text.startswith("-") else ATOM)

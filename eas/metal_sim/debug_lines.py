@@ -42,7 +42,22 @@ class LineTable:
         return self._lines[at] if at >= 0 else None
 
 
+def code_of(path: Path) -> tuple[int, bytes]:
+    """Address and bytes of the machine code of a shared library."""
+    blob = path.read_bytes()
+    header = _header(blob, b".text")
+    return (header[3], _bytes(blob, header)) if header else (0, b"")
+
+
 def _section(blob: bytes, name: bytes) -> bytes:
+    return _bytes(blob, _header(blob, name))
+
+
+def _bytes(blob: bytes, header: tuple[int, ...] | None) -> bytes:
+    return blob[header[4] : header[4] + header[5]] if header else b""
+
+
+def _header(blob: bytes, name: bytes) -> tuple[int, ...] | None:
     start, = struct.unpack_from("<Q", blob, 40)
     count, names = struct.unpack_from("<HH", blob, 60)
     headers = [_SECTION.unpack_from(blob, start + i * _SECTION.size) for i in range(count)]
@@ -50,8 +65,8 @@ def _section(blob: bytes, name: bytes) -> bytes:
     for header in headers:
         at = strings + header[0]
         if blob[at : at + len(name) + 1] == name + b"\0":
-            return blob[header[4] : header[4] + header[5]]
-    return b""
+            return header
+    return None
 
 
 class _Unit:

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from eas import config
 from eas.errors import ArgumentError, LaunchError
 from eas.metal_sim import native, strict, toolchain
 from eas.metal_sim.arguments import Binding, bind
-from eas.metal_sim.debug_lines import CodeLine, LineTable
+from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
 from eas.metal_sim.grids import Extent, Shape, shape_of
 from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, read_source
 from eas.metal_sim.reports import Places, raise_error
@@ -33,6 +33,8 @@ class _Code:
     """A loaded kernel."""
 
     path: Path
+    with_lines: Callable[[], Path]
+    """Compiles the same text again, with its line table."""
     entry: int
     infos: tuple[native.ParameterInfo, ...]
     library: ctypes.CDLL
@@ -124,12 +126,14 @@ class Library:
                 spaces = other.submit(toolchain.check_spaces, self._plain, self.name, self.text)
                 path = toolchain.compile_library(text, self.name, self.text, self._flags)
                 spaces.result()
+            # Few launches fail: the table of lines is made when the first line is asked for.
+            lines = functools.partial(toolchain.compile_library, text, self.name, self.text, self._flags, toolchain.LINE_FLAGS)
             loaded = _load(path)
             for i, k in enumerate(together):
                 entry = ctypes.cast(getattr(loaded, f"eas_kernel_{i}"), ctypes.c_void_p).value
                 table = (native.ParameterInfo * len(k.parameters)).in_dll(loaded, f"eas_parameters_{i}") if k.parameters else ()
                 assert entry is not None
-                self._code[k.name] = _Code(path, entry, tuple(table), loaded)
+                self._code[k.name] = _Code(path, lines, entry, tuple(table), loaded)
         return self._code[kernel.name]
 
 
@@ -140,8 +144,9 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 @functools.cache
-def _line_table(path: Path) -> LineTable:
-    return LineTable(path)
+def _line_table(path: Path, with_lines: Path) -> LineTable | None:
+    """The lines of a library, from one that has the same code; None if its code differs."""
+    return LineTable(with_lines) if code_of(path) == code_of(with_lines) else None
 
 
 def _entry_text(number: int, kernel: KernelSource) -> str:
@@ -246,9 +251,10 @@ class Kernel:
         """The line of the Metal text that a code address belongs to."""
         if not address:
             return None
-        table = _line_table(self._code.path)
+        path = self._code.path
+        table = _line_table(path, path if self.library.sanitize else self._code.with_lines())
         # A return address is that of the next instruction.
-        return table.find(address - self.code_start - 1)
+        return None if table is None else table.find(address - self.code_start - 1)
 
     @property
     def code_nbytes(self) -> int:

@@ -30,6 +30,7 @@ HINTS = {
     Kind.MISALIGNED: "a vector must lie at a multiple of its size; packed_float4 and the like need not",
     Kind.PRIVATE_BOUNDS: "compare the index with the length of the array",
 }
+PYTHON_RACE = "put mk.barrier() between the two accesses; lanes and programs that meet in one element need atomics"
 NAMES = {
     Kind.DIVERGENT_BARRIER: "barrier divergence",
     Kind.DEADLOCK: "deadlock",
@@ -178,7 +179,8 @@ def raise_error(kernel: Kernel, launch: Launch, reports: Sequence[Report], regio
         message += f"\nalso: {also.message}"
     if len(findings) > MAX_TOLD:
         message += f"\nand {len(findings) - MAX_TOLD} more, in `findings` of this exception"
-    raise SanitizerError(message, hint=HINTS.get(kind, ""), loc=loc, findings=findings)
+    hint = PYTHON_RACE if kind is Kind.RACE and place.python else HINTS.get(kind, "")
+    raise SanitizerError(message, hint=hint, loc=loc, findings=findings)
 
 
 def _type_name(r: Report) -> str:

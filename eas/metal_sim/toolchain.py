@@ -47,13 +47,14 @@ SANITIZE = (
 KERNEL_FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-fdeclspec", "-fsigned-char", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fno-math-errno", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-omit-frame-pointer", "-fwrapv",
-    "-fno-optimize-sibling-calls", "-fconvergent-functions", "-fvisibility=hidden", "-gline-tables-only", "-gdwarf-4",
-    "-Xclang", "-cl-single-precision-constant", "-Wno-everything",
+    "-fno-optimize-sibling-calls", "-fconvergent-functions", "-fvisibility=hidden", "-Xclang", "-cl-single-precision-constant", "-Wno-everything",
     "-mllvm", "-disable-tail-duplicate", "-mllvm", "-disable-early-taildup", "-mllvm", "-tail-dup-placement=0",
     "-mllvm", "-enable-tail-merge=0",
     # Each half operation rounds; a float out of range becomes the nearest integer on every machine.
     "-Xclang", "-ffloat16-excess-precision=none", "-fno-strict-float-cast-overflow", "-Werror=vla", "-fno-elide-type",
 )  # fmt: skip
+# Of no effect on the code: added for the sanitizer, and when a line of the text is asked for.
+LINE_FLAGS = ("-gline-tables-only", "-gdwarf-4")
 ENGINE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector", "-fno-builtin", "-w")
 
 
@@ -141,7 +142,7 @@ def kernel_flags(language: str, math_mode: str, sanitize: bool) -> tuple[str, ..
     version = int(language.replace(".", "")) * 10
     return (
         *KERNEL_FLAGS, *_machine_flags(), *MATH_MODES[math_mode], f"-D__METAL_VERSION__={version}", "-D__METAL__=1",
-        "-D__METAL_MACOS__=1", *(SANITIZE if sanitize else ()), "-I", str(INCLUDE),
+        "-D__METAL_MACOS__=1", *((*SANITIZE, *LINE_FLAGS) if sanitize else ()), "-I", str(INCLUDE),
     )  # fmt: skip
 
 
@@ -240,7 +241,7 @@ def _prelude() -> str:
     names = sorted(p.name for p in INCLUDE.iterdir() if p.is_file() and p.name.startswith("metal_"))
     # Without debug information of its own, a function of the shim counts as the kernel line that uses it.
     hide = "#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))"
-    lines = [hide, '#include "eas_sim.h"', *(f"#include <{n}>" for n in names), '#include "eas_trampoline.h"', "#pragma clang attribute pop"]
+    lines = [hide, '#include "eas_sim.h"', *(f"#include <{n}>" for n in names), '#include "eas_trampoline.h"', '#include "eas_common_uses.h"', "#pragma clang attribute pop"]
     return "\n".join(lines) + "\n"
 
 
@@ -253,7 +254,7 @@ def _precompiled(flags: tuple[str, ...]) -> Path:
         write_atomically(header, _prelude().encode())
         with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
             made = Path(scratch) / "shim.pch"
-            _checked([*compiler().compile, *flags, "-x", "c++-header", "-Xclang", "-fno-pch-timestamp", str(header), "-o", str(made)])
+            _checked([*compiler().compile, *flags, "-fpch-instantiate-templates", "-x", "c++-header", "-Xclang", "-fno-pch-timestamp", str(header), "-o", str(made)])
             write_atomically(path, made.read_bytes())
     return path
 
@@ -314,9 +315,9 @@ def _unaligned_move(move: re.Match[str]) -> str:
     return move[0].replace("movap", "movup").replace("movdqa", "movdqu")
 
 
-def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...]) -> Path:
+def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], line_flags: tuple[str, ...] = ()) -> Path:
     """The shared library of a rewritten text; errors tell the line of the Metal text."""
-    key = _key("library", "dwarf 4", _ALIGNED_MOVE.pattern, *flags, cxx)
+    key = _key("library", _ALIGNED_MOVE.pattern, *flags, *line_flags, cxx)
     path = folder() / key[:2] / f"{key}.so"
     if path.exists():
         return path
@@ -324,7 +325,7 @@ def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...]) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
         made, linked = f"{scratch}/k.o", f"{scratch}/k.so"
-        command = [*compiler().compile, *flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
+        command = [*compiler().compile, *flags, *line_flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
         done = compiler().run(command, cxx)
         if done.returncode != 0:
             raise _refusal(done.stderr, name, metal)

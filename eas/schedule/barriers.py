@@ -38,12 +38,14 @@ def place_barriers(module: IRModule) -> IRModule:
     return module.with_body(body)
 
 
-class _Placer:
+class MemoryPlaces:
+    """The memory that a pointer points into; None for what belongs to one thread."""
+
     def __init__(self, module: IRModule) -> None:
         self.bases = PointerBases(module)
         self.overlapping = object()
 
-    def place(self, pointer: Value) -> Place | None:
+    def __getitem__(self, pointer: Value) -> Place | None:
         base = self.bases[pointer]
         if isinstance(base, Arg):
             return base if base.attr("noalias") else self.overlapping
@@ -52,6 +54,12 @@ class _Placer:
     def is_device(self, place: Place) -> bool:
         return place is self.overlapping or isinstance(place, Arg)
 
+
+class _Placer:
+    def __init__(self, module: IRModule) -> None:
+        self.places = MemoryPlaces(module)
+        self.is_device = self.places.is_device
+
     def accesses(self, insts: Iterable[Inst]) -> tuple[set[Place], set[Place]]:
         reads: set[Place] = set()
         writes: set[Place] = set()
@@ -59,11 +67,11 @@ class _Placer:
             pointers = [v for v in inst.operands if v.type.is_pointer]
             if not pointers:
                 continue
-            found = {p for v in pointers if (p := self.place(v)) is not None}
+            found = {p for v in pointers if (p := self.places[v]) is not None}
             if inst.op.has(Trait.READS):
                 reads |= found
             if inst.op.has(Trait.WRITES):
-                first = self.place(inst.operands[0])
+                first = self.places[inst.operands[0]]
                 writes |= {first} if first is not None else set()
         return reads, writes
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eas.dtypes import DType
-from eas.ir import Region, Value
+from eas.ir import Inst, Region, Trait, Value
 from eas.schedule.elements import Emitter
 
 IDENTITIES: dict[str, Callable[[DType], Any]] = {
@@ -28,6 +28,51 @@ def identity(combine: Region) -> Any:
     if set(inst.operands) != set(combine.params) or inst.op.name not in IDENTITIES:
         return None
     return IDENTITIES[inst.op.name](inst.out.dtype)
+
+
+def neutrals(combine: Region) -> list[Any] | None:
+    """The neutral elements of a combine region that may be applied in any order, else None."""
+    known = identity(combine)
+    if known is not None:
+        return [known]
+    kind = indexed_extreme(combine)
+    if kind is None:
+        return None
+    value, index = (p.dtype for p in combine.params[:2])
+    return [IDENTITIES[kind](value), index.max]
+
+
+def indexed_extreme(combine: Region) -> str | None:
+    """"max" or "min" of the region of argmax or argmin: the better value with its index, of equals the lower index."""
+    if len(combine.params) != 4 or not combine.params[1].dtype.is_int:
+        return None
+    made = {out: inst for inst in combine.body for out in inst.outs}
+    a, i, b, j = (("param", k) for k in range(4))
+    yields = tuple(_tree(v, combine.params, made) for v in combine.yields)
+    for kind, better in (("max", "gt"), ("min", "lt")):
+        first = _pair("or", (better, a, b), _pair("and", _pair("eq", a, b), ("lt", i, j)))
+        if combine.params[0].dtype.is_float:
+            wins = _pair("or", ("not", ("isnan", b)), ("lt", i, j))
+            first = _pair("or", first, _pair("and", ("isnan", a), wins))
+        if yields == (("select", first, a, b), ("select", first, i, j)):
+            return kind
+    return None
+
+
+_Tree = tuple[Any, ...]
+
+
+def _tree(value: Value, params: Sequence[Value], made: Mapping[Value, Inst]) -> _Tree:
+    """What a value is computed from, whoever shares parts of it; operands that commute in one order."""
+    inst = made.get(value)
+    if inst is None or inst.attrs:
+        return ("param", list(params).index(value)) if value in params else ("other", id(value))
+    parts = [_tree(v, params, made) for v in inst.operands]
+    return _pair(inst.op.name, *parts) if inst.op.has(Trait.COMMUTATIVE) else (inst.op.name, *parts)
+
+
+def _pair(name: str, *parts: _Tree) -> _Tree:
+    return (name, *sorted(parts, key=repr))
 
 
 def may_reorder(combine: Region) -> bool:

@@ -64,11 +64,17 @@ class LaneEmitter(Emitter):
             end = k + 1
             while end < len(columns) and columns[end] == 2 * columns[end - 1]:
                 end += 1
-            part = self._field(source, k, end - k, len(columns))
-            part = self.mul(part, columns[k])
+            if end == len(columns) and columns[k] % (1 << k) == 0 and self._is_multiple(source, 1 << k):
+                part = self.mul(source, columns[k] >> k)  # the bits below are 0
+            else:
+                part = self.mul(self._field(source, k, end - k, len(columns)), columns[k])
             total = part if total is None else self.emit("add", total, part)
             k = end
         return total
+
+    def _is_multiple(self, source: Value, n: int) -> bool:
+        table = self.tables.get(source)
+        return table is not None and not np.any(table % n)
 
     def _field(self, source: Value, first: int, count: int, width: int) -> Value:
         """Bits first .. first+count-1 of a number of `width` bits."""

@@ -21,6 +21,7 @@ def lower_cut(p: Lanes, inst: Inst) -> None:
 _CUTS: dict[str, Callable[[Lanes, Inst], None]] = {
     "device_print": lane_rows.device_print,
     "dot": fragments.dot,
+    "dot_direct": fragments.dot,
     "histogram": lane_rows.histogram,
     "scan": lane_scan.scan,
     "sort": lane_rows.sort,

@@ -20,15 +20,24 @@ from eas.types import Shape
 def lower_nest(p: Lanes, nest: Inst) -> None:
     """Emit a nest; what it yields is in slots (or scalars) afterwards."""
     region = nest.regions[0]
-    yields = tuple(zip(region.yields, nest.outs, strict=True))
-    members = region.body[:-1]
-    parts = _split(members, nest["shape"], p)
+    yields = tuple((inner, outer) for inner, outer in zip(region.yields, nest.outs, strict=True) if outer not in p.rereads)
+    members: list[Inst] = []
+    needed = {inner for inner, _ in yields}
+    for inst in reversed(region.body[:-1]):  # readers may do without some of it
+        if inst.op.name not in ("load", "cast") or inst.out in needed:
+            members.insert(0, inst)
+            needed.update(v for w in (inst, *_inner(inst)) for v in w.operands)
+    _lower_parts(p, nest["shape"], _split(members, nest["shape"], [inner for inner, _ in yields]), yields)
+
+
+def _lower_parts(p: Lanes, shape: Shape, parts: Sequence[Sequence[Inst]], yields: Sequence[tuple[Value, Value]]) -> None:
+    """Emit parts of a nest one after the other; what a later one needs is yielded too."""
     for k, part in enumerate(parts):
         made = {out for inst in part for out in inst.outs}
         later = {v for rest in parts[k + 1 :] for inst in rest for w in (inst, *_inner(inst)) for v in w.operands}
         own = [(inner, outer) for inner, outer in yields if inner in made]
         own += [(v, v) for inst in part for v in inst.outs if v in later and v not in dict(own)]
-        Nest(p, nest["shape"], part, own).emit()
+        Nest(p, shape, part, own).emit()
         for inner, outer in own:
             if inner in later and outer in p.slots:
                 p.slots[inner] = p.slots[outer]
@@ -51,12 +60,16 @@ def _inner(inst: Inst) -> list[Inst]:
     return [w for r in inst.regions for w in walk(r)]
 
 
-def _split(members: Sequence[Inst], shape: Shape, p: Lanes) -> list[list[Inst]]:
-    """Parts that each have one layout; an atomic whose result is used ends its part."""
+def _split(members: Sequence[Inst], shape: Shape, yields: Sequence[Value]) -> list[list[Inst]]:
+    """Parts that each have one layout; an act (such as an atomic) whose result is used ends its part."""
     parts: list[list[Inst]] = [[]]
     ordered: set[int] = set()
-    used = {v for inst in members for w in (inst, *_inner(inst)) for v in w.operands}
+    used = {*yields, *(v for inst in members for w in (inst, *_inner(inst)) for v in w.operands)}
     for inst in members:
+        is_told = _is_act(inst) and any(v in used for v in inst.outs)
+        if is_told and any(i.op.name == "reduce" for i in parts[-1]):
+            parts.append([])
+            ordered = set()
         if inst.op.name == "reduce":
             axis = inst["axis"] % len(shape)
             is_ordered = not commutes(inst.regions[0])
@@ -64,10 +77,12 @@ def _split(members: Sequence[Inst], shape: Shape, p: Lanes) -> list[list[Inst]]:
             if parts[-1] and others and (is_ordered or ordered):
                 parts.append([])
                 ordered = set()
+            elif len(inst.outs) > 1 and parts[-1] and not is_ordered:  # runs element by element; what it reads need not
+                parts.append([])
             if is_ordered:
                 ordered.add(axis)
         parts[-1].append(inst)
-        if inst.op.has(Trait.ATOMIC) and any(v in used for v in inst.outs):
+        if is_told:
             parts.append([])
             ordered = set()
     return [part for part in parts if part]
@@ -87,6 +102,11 @@ class Nest:
     def emit(self) -> None:
         p = self.p
         self.layout = self._choose_layout()
+        if self.layout.replicated_threads and self.yields:
+            clash = self._first_clash()
+            if clash is not None:
+                _lower_parts(p, self.shape, (self.members[:clash], self.members[clash:]), self.yields)
+                return
         self.parts = p.thread_parts(self.layout)
         self.has_padding = not bool(self.layout.is_inside().all()) and not self._counts_extent()
         self.owner = p.owner(self.layout) if self._acts() else None
@@ -112,8 +132,11 @@ class Nest:
     # --- decisions --------------------------------------------------------------------------
 
     def _choose_layout(self) -> Layout:
-        for slot in self.into.values():
-            return slot.layout
+        for value, slot in self.into.items():
+            source = self.p.lane_slot(value)
+            # Memory takes elements from whoever has them.
+            is_free = not slot.in_registers and source is not None and source.in_registers and not source.is_opaque
+            return source.layout if source is not None and is_free else slot.layout
         for inst in self.members:
             if inst.op.name == "reduce" and not commutes(inst.regions[0]):
                 return contiguous(self.shape, self.p.threads, inst["axis"] % len(self.shape))
@@ -127,10 +150,19 @@ class Nest:
 
     def _adopted(self) -> Layout | None:
         """The layout of a block that the nest reads as it is; one that somebody had reasons for first."""
-        slots = [self.p.lane_slot(value) for value in self._operands()]
-        found = [s.layout for s in slots if s is not None and s.shape == self.shape and s.in_registers]
+        slots = [self.p.lane_slot(value) for value in self._read_blocks()]
+        found = [s.layout for s in slots if s is not None and s.shape == self.shape and s.in_registers and not s.is_opaque]
         usual = self.p.default_layout(self.shape)
         return next((layout for layout in found if layout != usual), found[0] if found else None)
+
+    def _read_blocks(self) -> list[Value]:
+        """The operands, and what those that are computed where they are needed are made of, element by element."""
+        found = self._operands()
+        for value in found:
+            inst = self.p.formulas.get(value)
+            if inst is not None and value not in self.p.slots and (inst.op.has(Trait.ELEMENTWISE) or inst.op.name == "addptr"):
+                found += [v for v in inst.operands if v not in found]
+        return found
 
     def _operands(self) -> list[Value]:
         return [v for inst in self.members for w in (inst, *_inner(inst)) for v in w.operands] + [
@@ -166,15 +198,34 @@ class Nest:
 
     def _owner_only(self) -> bool:
         """Whether results come from something that only the owner does."""
-        return self.owner is not None and any(
-            inst.op.has(Trait.ATOMIC) and inst.outs and self.yields for inst in self._insts()
-        )
+        if self.owner is None:
+            return False
+        kept = {inner for inner, _ in self.yields}
+        is_told = any(_is_act(inst) and not kept.isdisjoint(inst.outs) for inst in self.members)
+        return is_told or self._first_clash() is not None
+
+    def _first_clash(self) -> int | None:
+        """The first member that reads what an earlier one writes, or the other way around.
+
+        All threads that share an element read it, but one of them writes it, with no barrier in between.
+        """
+        reads: set[object] = set()
+        writes: set[object] = set()
+        for k, inst in enumerate(self.members):
+            accesses = [(w, self.p.places[w.operands[0]]) for w in (inst, *_inner(inst)) if w.op.has(Trait.READS) or w.op.has(Trait.WRITES)]
+            if _is_act(inst):
+                writes |= {place for w, place in accesses if w.op.has(Trait.WRITES)}
+            else:
+                reads |= {place for _, place in accesses}
+            if reads & writes:
+                return k
+        return None
 
     # --- the loop over registers ----------------------------------------------------------------
 
     def _register_loop(self) -> None:
         starts = [v for reduction in self.reductions for v in reduction.start()]
-        hints = [name for reduction in self.reductions for name in reduction.hints()]
+        hints = [name for reduction in self.reductions if reduction.kept == 1 for name in reduction.hints()]
         count = self.shape[0] if self._counts_extent() else self.layout.num_registers
 
         def body(register: Value | None, *carried: Value) -> Sequence[Value]:
@@ -202,7 +253,7 @@ class Nest:
         """The body where the element exists; blocks whose extents are no powers of two have others."""
         p = self.p
         coordinates = p.coordinates(self.layout, self.parts, register, self.vector)
-        fast = vector_axis(self.layout) if self.vector > 1 else None
+        fast = vector_axis(self.layout, self.vector) if self.vector > 1 else None
         index = tuple(Index(c, lanes=axis == fast, axis=axis) for axis, c in enumerate(coordinates))
         inside = p.inside(self.layout, coordinates) if self.has_padding else None
         if inside is None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from eas.ir import Inst, Region, Value
 from eas.passes.rewriting import clone_region
-from eas.schedule.combines import identity, inline
+from eas.schedule.combines import indexed_extreme, inline, neutrals
 from eas.schedule.elements import I32, Index
+from eas.schedule.lane_arrays import LaneArrays, unrolled
 from eas.schedule.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.layouts import Layout
 from eas.types import Type
@@ -20,8 +21,8 @@ _SIMD = {"add": "simd_sum", "mul": "simd_product", "max": "simd_max", "min": "si
 
 
 def commutes(combine: Region) -> bool:
-    """Whether elements may be combined in any order: one known instruction."""
-    return identity(combine) is not None
+    """Whether elements may be combined in any order."""
+    return neutrals(combine) is not None
 
 
 @dataclass(eq=False)
@@ -39,8 +40,10 @@ class Combiner:
 
     def neutral(self) -> list[Value]:
         """What a thread starts from; flagged ones start empty."""
-        e, known = self.p.e, identity(self.region)
-        return [e.const(known if known is not None else _zero(t), t) for t in self.types]
+        known = neutrals(self.region)
+        if known is None:
+            known = [_zero(t) for t in self.types]
+        return [self.p.e.const(value, t) for value, t in zip(known, self.types, strict=True)]
 
     def __call__(self, a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
         e = self.p.e
@@ -69,15 +72,16 @@ class Reduction:
     layout: Layout
     has_padding: bool
     outers: Sequence[Value | None]
-    accumulators: list[Value] = field(default_factory=list)
-    """The carried values after the loop, or arrays of the thread where it keeps several results."""
+    accumulators: list[Value] = field(default_factory=list)  # the carried values after the loop
+    kept_values: LaneArrays | None = None  # instead, where a thread keeps several results
 
     def __post_init__(self) -> None:
         self.axis = self.inst["axis"] % len(self.layout.shape)
         self.result = self.layout.reduced(self.axis) if len(self.layout.shape) > 1 else None
         self.kept = self.result.num_registers if self.result is not None else 1
         region = self.inst.regions[0]
-        self.combine = Combiner(self.p, region, identity(region) is None)
+        self.is_ordered = not commutes(region)  # and starts from its first element, if all threads have one
+        self.combine = Combiner(self.p, region, self.is_ordered and self.has_padding)
         self.slots: list[LaneSlot | None] = []
         if self.result is not None:
             self.slots = [
@@ -90,11 +94,12 @@ class Reduction:
         """What the loop carries."""
         if self.kept == 1:
             return self.combine.neutral()
-        self.accumulators = [self.p.array(self.kept, t.dtype, "partial") for t in self.combine.types]
+        arrays = self.kept_values = LaneArrays.of_thread(self.p, self.kept, self.combine.types, "partial")
+        if not self._axis_registers() and not self.has_padding:
+            return []  # each element is the first of its result
 
         def clear(register: Value | None) -> Sequence[Value]:
-            for array, value in zip(self.accumulators, self.combine.neutral(), strict=True):
-                self.p.e.inst("store", [self._at(array, register), value])
+            arrays.put(register, self.combine.neutral())
             return ()
 
         self.p.over_registers(self.kept, (), clear)
@@ -102,11 +107,11 @@ class Reduction:
 
     def hints(self) -> list[str]:
         """Names for what the loop carries."""
-        if self.kept > 1:
-            return []
         op = self.inst.regions[0].body[0].op.name
         usual = {"add": "total", "mul": "product", "max": "largest", "min": "smallest"}.get(op, "found")
-        return ["found"] * len(self.combine.types) if self.combine.flagged else [usual]
+        if len(self.combine.types) == 1:
+            return [usual]
+        return ["best", "best_at"] if indexed_extreme(self.inst.regions[0]) else ["found"] * len(self.combine.types)
 
     def step(self, elements: LaneElements, index: tuple[Index, ...], rest: Iterator[Value]) -> list[Value]:
         """Add one element; returns what is carried on."""
@@ -114,13 +119,30 @@ class Reduction:
         new = [elements.at(v, index) for v in self.inst.operands]
         if self.combine.flagged:
             new.append(e.const(1))
-        if self.kept == 1:
-            return self.combine([next(rest) for _ in self.combine.types], new)
-        places = [e.emit("addptr", array, self._kept_register()) for array in self.accumulators]
-        merged = self.combine([e.emit("load", place) for place in places], new)
-        for place, value in zip(places, merged, strict=True):
-            e.inst("store", [place, value])
+        if self.kept_values is None:
+            return self._merged([next(rest) for _ in self.combine.types], new)
+        at, vector = self._kept_register(), self.p.vector > 1
+        if self._axis_registers():
+            new = self._merged(self.kept_values.get(at, vector=vector), new)
+        self.kept_values.put(at, new, vector=vector)
         return []
+
+    def _axis_registers(self) -> int:
+        """The bits of the register number that go along the axis."""
+        return sum(1 << k for k, column in enumerate(self.layout.register) if not self._off_axis(column))
+
+    def _merged(self, before: list[Value], new: list[Value]) -> list[Value]:
+        """One more element; what has no neutral element starts from the first."""
+        e, register = self.p.e, self.p.register
+        on_axis = self._axis_registers()
+        if register is None or not on_axis or (self.kept == 1 and on_axis < self.p.vector):
+            return new  # the first and only one
+        merged = self.combine(before, new)
+        if not self.is_ordered or self.combine.flagged:
+            return merged
+        here = register if self.kept == 1 else e.emit("and", register, e.const(on_axis))
+        is_first = e.emit("eq", here, e.const(0))
+        return [e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
 
     def _kept_register(self) -> Value:
         """Which result a register of the loop belongs to: its bits off the axis."""
@@ -141,11 +163,11 @@ class Reduction:
             return
         self.accumulators = [next(ends) for _ in self.combine.types]
         if vector > 1:
+            for value, name in zip(self.accumulators, self.hints(), strict=True):
+                value.hint = value.hint or name
             region = clone_region(self.inst.regions[0])
-            self.accumulators = list(self.p.e.inst("hreduce", self.accumulators, {"lanes": vector}, [region]).outs)
-
-    def _at(self, array: Value, register: Value | None) -> Value:
-        return self.p.e.emit("addptr", array, register if register is not None else self.p.e.const(0))
+            folded = self.p.e.inst("hreduce", self.accumulators, {"lanes": vector}, [region])
+            self.accumulators = list(folded.outs)
 
     # --- across threads ---------------------------------------------------------------------------
 
@@ -167,10 +189,7 @@ class Reduction:
 
     def _each(self, body: Any) -> None:
         def one(register: Value | None) -> Sequence[Value]:
-            values = self.accumulators
-            if self.kept > 1:
-                values = [self.p.e.emit("load", self._at(a, register)) for a in self.accumulators]
-            body(register, values)
+            body(register, self.accumulators if self.kept_values is None else self.kept_values.get(register))
             return ()
 
         self.p.over_registers(self.kept, (), one)
@@ -178,19 +197,47 @@ class Reduction:
     def _across_lanes(self, values: list[Value], lanes: Sequence[int]) -> list[Value]:
         e = self.p.e
         simple = _SIMD.get(self.inst.regions[0].body[0].op.name)
-        if len(lanes) == _LANE_BITS and not self.combine.flagged and simple and not values[0].dtype.is_bool:
+        is_whole = len(lanes) == _LANE_BITS and not values[0].dtype.is_bool
+        if is_whole and len(values) == 1 and not self.is_ordered and simple:
             return [e.emit(simple, values[0])]
+        kind = indexed_extreme(self.inst.regions[0])
+        if is_whole and kind is not None:
+            return self._extreme_lane(kind, *values)
+        if len(values) > 1 and len(lanes) > 2 and list(lanes) == list(range(lanes[0], lanes[-1] + 1)):
+            return self._halved(values, lanes)
         for k in lanes:
-            mask = e.const(1 << k)
-            others = [e.emit("simd_shuffle_xor", v, mask) for v in values]
-            if not self.combine.flagged:
-                values = self.combine(values, others)
-                continue
-            is_upper = e.emit("ne", e.emit("and", self.p.tid, mask), e.const(0))
-            first = [e.emit("select", is_upper, o, v) for v, o in zip(values, others, strict=True)]
-            second = [e.emit("select", is_upper, v, o) for v, o in zip(values, others, strict=True)]
-            values = self.combine(first, second)
+            values = self._exchanged(values, e.const(1 << k))
         return values
+
+    def _exchanged(self, values: Sequence[Value], mask: Value) -> list[Value]:
+        """Combined with the lane that differs in one bit, the lower one first."""
+        e = self.p.e
+        others = [e.emit("simd_shuffle_xor", v, mask) for v in values]
+        if not self.is_ordered:
+            return self.combine(values, others)
+        is_upper = e.emit("ne", e.emit("and", self.p.tid, mask), e.const(0))
+        first = [e.emit("select", is_upper, o, v) for v, o in zip(values, others, strict=True)]
+        second = [e.emit("select", is_upper, v, o) for v, o in zip(values, others, strict=True)]
+        return self.combine(first, second)
+
+    def _halved(self, values: Sequence[Value], lanes: Sequence[int]) -> list[Value]:
+        """The exchanges of several values as a loop, which the compiler unrolls."""
+        e = self.p.e
+
+        def step(k: Value, *before: Value) -> Sequence[Value]:
+            return self._exchanged(before, e.emit("shl", e.const(1), k))
+
+        return unrolled(self.p, (lanes[0], lanes[-1] + 1), values, step, "bit", self.hints())
+
+    def _extreme_lane(self, kind: str, value: Value, index: Value) -> list[Value]:
+        """The best value of all lanes, and the lowest index of those that have it."""
+        e = self.p.e
+        best = e.emit(_SIMD[kind], value)
+        has_it = e.emit("eq", value, best)
+        if value.dtype.is_float:  # a NaN is the best, and equals nothing
+            has_it = e.emit("or", has_it, e.emit("isnan", value))
+        at = e.emit("select", has_it, index, e.const(index.dtype.max, index.type))
+        return [best, e.emit("simd_min", at)]
 
     def _put(self, register: Value | None, values: Sequence[Value]) -> None:
         """A final result, in every thread that shares it."""
@@ -233,8 +280,9 @@ class _Exchange:
         self.row_columns = _placed(others, width)
         self.part_columns = _placed(sorted(groups, key=lambda k: layout.coordinate(layout.thread[k])[reduction.axis]), width)
         self.zeros = sum(1 << k for k in lanes) | layout.replicated_threads
-        size = (reduction.kept * self.rows * self.parts,)
-        self.memory = [self.p.memory(size, t.dtype, "parts") for t in reduction.combine.types]
+        names = [f"{name}_parts" for name in (*reduction.hints(), "has")]
+        types = reduction.combine.types
+        self.memory = LaneArrays.of_group(self.p, reduction.kept * self.rows * self.parts, types, names[: len(types)])
 
     def _place(self, register: Value | None, part: Value | None) -> Value:
         e = self.p.e
@@ -247,30 +295,23 @@ class _Exchange:
         e = self.p.e
         place = self._place(register, e.bits(self.p.tid, self.part_columns))
 
-        def body() -> None:
-            for memory, value in zip(self.memory, values, strict=True):
-                e.inst("store", [e.emit("addptr", memory, place), value])
-
         if self.zeros:
-            self.p.when(self.p.threads_with(self.zeros), body)
+            self.p.when(self.p.threads_with(self.zeros), lambda: self.memory.put(place, values))
         else:
-            body()
+            self.memory.put(place, values)
 
     def read(self, register: Value | None) -> list[Value]:
         """Each thread combines all parts of its row, in order."""
-        e = self.p.e
-
         def at(part: Value) -> list[Value]:
-            place = self._place(register, part)
-            return [e.emit("load", e.emit("addptr", memory, place)) for memory in self.memory]
+            return self.memory.get(self._place(register, part))
 
         def step(part: Value, *before: Value) -> Sequence[Value]:
             return self.r.combine(before, at(part))
 
-        first = at(e.const(0))
-        region = e.region([I32, *(v.type for v in first)], step, ["part", *self.r.hints()])
-        bounds = [e.const(1), e.const(self.parts)]
-        return list(e.inst("loop", [*bounds, *first], {"lanes": 1, "unroll": True}, [region]).outs)
+        first = at(self.p.e.const(0))
+        for value, name in zip(first, self.r.hints(), strict=False):
+            value.hint = value.hint or name
+        return unrolled(self.p, (1, self.parts), first, step, "part", self.r.hints())
 
 
 def _placed(bits: Sequence[int], width: int) -> list[int]:

@@ -13,7 +13,7 @@ from eas.schedule.lane_nests import write_element
 from eas.schedule.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.layouts import Layout, bits_of
 from eas.schedule.members import mask_at
-from eas.schedule.rows import _moved_back, _moved_last
+from eas.schedule.statements import moved_back, moved_last
 from eas.types import Shape, Type
 
 
@@ -187,25 +187,25 @@ class _Sorted:
 
 def sort(p: Lanes, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
-    keys, *payloads = (_moved_last(p, v, axis) for v in inst.operands)
+    keys, *payloads = (moved_last(p, v, axis) for v in inst.operands)
     in_order, numbers = _Sorted(p, keys, inst["descending"]).slots()
     results = [Value(keys.type), *(Value(b.type) for b in payloads)]
     p.slots[results[0]] = in_order
     for result, payload in zip(results[1:], payloads, strict=True):
         _take(p, result, payload, numbers)
     for old, result in zip(inst.outs, results, strict=True):
-        _moved_back(p, old, result, axis)
+        moved_back(p, old, result, axis)
 
 
 def topk(p: Lanes, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
-    keys = _moved_last(p, inst.operands[0], axis)
+    keys = moved_last(p, inst.operands[0], axis)
     work = _Sorted(p, keys, inst["largest"])
     shape = (*keys.shape[:-1], inst["k"])
     for old, pointer in zip(inst.outs, (work.keys, work.index), strict=True):
         result = Value(Type(old.dtype, shape))
         p.slots[result] = shared_view(p, pointer, shape, work.padded)
-        _moved_back(p, old, result, axis)
+        moved_back(p, old, result, axis)
 
 
 def _take(p: Lanes, result: Value, source: Value, numbers: LaneSlot) -> None:

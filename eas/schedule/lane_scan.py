@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eas.ir import Inst, Value
-from eas.schedule.combines import identity
-from eas.schedule.elements import I32, Index
+from eas.schedule.elements import Index
+from eas.schedule.lane_arrays import LaneArrays, unrolled
 from eas.schedule.lane_nests import write_element
-from eas.schedule.lane_reduce import Combiner
+from eas.schedule.lane_reduce import Combiner, commutes
 from eas.schedule.lanes import Lanes, LaneSlot
 from eas.schedule.layouts import Layout, contiguous
 
@@ -28,7 +28,7 @@ class _Scan:
         self.extent = shape[self.axis]
         self.layout: Layout = contiguous(shape, p.threads, self.axis)
         region = inst.regions[0]
-        self.combine = Combiner(p, region, identity(region) is None)
+        self.combine = Combiner(p, region, not commutes(region))
         weights = [self.layout.coordinate(c)[self.axis] for c in self.layout.thread]
         self.lane_bits = sum(1 for w in weights[:_LANE_BITS] if w)
         self.group_bits = sum(1 for w in weights[_LANE_BITS:] if w)
@@ -39,17 +39,16 @@ class _Scan:
     def emit(self) -> None:
         p = self.p
         types = self.combine.types
-        self.local = [p.array(self.layout.num_registers, t.dtype, "prefix") for t in types]
-        self.totals = [p.array(self.kept, t.dtype, "total") for t in types]
+        self.local = LaneArrays.of_thread(p, self.layout.num_registers, types, "prefix")
+        self.totals = LaneArrays.of_thread(p, self.kept, types, "total")
         slots = [p.slot_for(out, self.layout) for out in self.inst.outs]
         self._runs()
-        if self.lane_bits:
-            befores = [p.array(self.kept, t.dtype, "before") for t in types]
+        befores = LaneArrays.of_thread(p, self.kept, types, "before") if self.lane_bits else None
+        if befores is not None:
             p.over_registers(self.kept, (), lambda q: self._lanes(q, befores))
             if self.group_bits:
                 self._groups(befores)
-            self._apply(befores)
-        self._write(slots)
+        self._write(slots, befores)
 
     # --- one thread's run -------------------------------------------------------------------------
 
@@ -93,38 +92,30 @@ class _Scan:
                     new = [e.emit("select", start, a, b) for a, b in zip(new, merged, strict=True)]
                 else:
                     new = merged
-            self._put(self.local, register, new)
-            group = None if register is None else self._group(register)
-            self._put(self.totals, group, new)
+            self.local.put(register, new)
+            if self.kept > 1 and register is not None:
+                self.totals.put(self._group(register), new)
             return new
 
-        self.p.over_registers(self.layout.num_registers, self.combine.neutral(), step)
+        ends = self.p.over_registers(self.layout.num_registers, self.combine.neutral(), step, 1, ["total"] * len(self.combine.types))
+        if self.kept == 1:
+            self.totals.put(None, ends)
 
     def _group(self, register: Value) -> Value | None:
         if self.kept == 1:
             return None
         return self.e.emit("shr", register, self.e.const(self.run_bits)) if self.run_bits else register
 
-    def _put(self, arrays: Sequence[Value], register: Value | None, values: Sequence[Value]) -> None:
-        for array, value in zip(arrays, values, strict=True):
-            self.e.inst("store", [self._at(array, register), value])
-
-    def _get(self, arrays: Sequence[Value], register: Value | None) -> list[Value]:
-        return [self.e.emit("load", self._at(array, register)) for array in arrays]
-
-    def _at(self, array: Value, register: Value | None) -> Value:
-        return self.e.emit("addptr", array, register if register is not None else self.e.const(0))
-
     # --- across threads ---------------------------------------------------------------------------
 
-    def _lanes(self, q: Value | None, befores: Sequence[Value]) -> Sequence[Value]:
+    def _lanes(self, q: Value | None, befores: LaneArrays) -> Sequence[Value]:
         """What the lanes before this one have; `totals` becomes that with the own part."""
-        e, own = self.e, self._get(self.totals, q)
+        e, own = self.e, self.totals.get(q)
         position = self._lane_position()
         if self._is_sum() and self.lane_bits == _LANE_BITS:
             before = [e.emit("simd_prefix_exclusive_sum", own[0])]
-            self._put(befores, q, before)
-            self._put(self.totals, q, self.combine(before, own))
+            befores.put(q, before)
+            self.totals.put(q, self.combine(before, own))
             return ()
         values = own
         for k in range(self.lane_bits):
@@ -133,12 +124,12 @@ class _Scan:
             is_there = e.emit("ge", position, distance)
             merged = self.combine(others, values)
             values = [e.emit("select", is_there, m, v) for m, v in zip(merged, values, strict=True)]
-        self._put(self.totals, q, values)
+        self.totals.put(q, values)
         shifted = [e.emit("simd_shuffle_up", v, e.const(1)) for v in values]
         has_before = e.emit("gt", position, e.const(0))
         nothing = self.combine.neutral()
         before = [e.emit("select", has_before, s, n) for s, n in zip(shifted, nothing, strict=True)]
-        self._put(befores, q, before)
+        befores.put(q, before)
         return ()
 
     def _is_sum(self) -> bool:
@@ -150,12 +141,13 @@ class _Scan:
         mask = (1 << self.lane_bits) - 1
         return self.p.tid if mask == self.p.threads - 1 else self.e.emit("and", self.p.tid, self.e.const(mask))
 
-    def _groups(self, befores: Sequence[Value]) -> None:
+    def _groups(self, befores: LaneArrays) -> None:
         """The last lane of each simdgroup tells its total; each thread adds up those before its own."""
         p, e = self.p, self.e
         groups = 1 << self.group_bits
         rows = p.threads >> (_LANE_BITS + self.group_bits)
-        memory = [p.memory((self.kept * rows * groups,), t.dtype, "totals") for t in self.combine.types]
+        types = self.combine.types
+        memory = LaneArrays.of_group(p, self.kept * rows * groups, types, ["totals"] * len(types))
         number = e.emit("shr", p.tid, e.const(_LANE_BITS))
         mine = e.emit("and", number, e.const(groups - 1)) if rows > 1 else number
         row = e.mul(e.emit("shr", number, e.const(self.group_bits)), groups) if rows > 1 else None
@@ -165,48 +157,34 @@ class _Scan:
             return e.add(start, group)
 
         def tell(q: Value | None) -> Sequence[Value]:
-            values = self._get(self.totals, q)
+            values = self.totals.get(q)
             where = place(q, mine)
-
-            def body() -> None:
-                for pointer, value in zip(memory, values, strict=True):
-                    e.inst("store", [e.emit("addptr", pointer, where), value])
-
             last = e.emit("eq", e.emit("and", p.tid, e.const(31)), e.const(31))
-            p.when(last, body)
+            p.when(last, lambda: memory.put(where, values))
             return ()
 
         def hear(q: Value | None) -> Sequence[Value]:
             def step(group: Value, *before: Value) -> Sequence[Value]:
-                part = [e.emit("load", e.emit("addptr", m, place(q, group))) for m in memory]
-                merged = self.combine(before, part)
+                merged = self.combine(before, memory.get(place(q, group)))
                 is_before = e.emit("lt", group, mine)
                 return [e.emit("select", is_before, m, b) for m, b in zip(merged, before, strict=True)]
 
-            start = self.combine.neutral()
-            region = e.region([I32, *(v.type for v in start)], step, ["group"])
-            bounds = [e.const(0), e.const(groups)]
-            outs = e.inst("loop", [*bounds, *start], {"lanes": 1, "unroll": True}, [region]).outs
-            self._put(befores, q, self.combine(outs, self._get(befores, q)))
+            others = unrolled(p, (0, groups), self.combine.neutral(), step, "group", ["before"] * len(types))
+            befores.put(q, self.combine(others, befores.get(q)))
             return ()
 
         p.over_registers(self.kept, (), tell)
         p.over_registers(self.kept, (), hear)
 
-    def _apply(self, befores: Sequence[Value]) -> None:
-        def step(register: Value | None) -> Sequence[Value]:
-            group = None if register is None else self._group(register)
-            merged = self.combine(self._get(befores, group), self._get(self.local, register))
-            self._put(self.local, register, merged)
-            return ()
-
-        self.p.over_registers(self.layout.num_registers, (), step)
-
-    def _write(self, slots: Sequence[LaneSlot]) -> None:
+    def _write(self, slots: Sequence[LaneSlot], befores: LaneArrays | None) -> None:
+        """The prefixes of the own run, behind what other threads have."""
 
         def step(register: Value | None) -> Sequence[Value]:
             index, inside = self._index(register), self._inside(register)
-            values = self._get(self.local, register)
+            values = self.local.get(register)
+            if befores is not None:
+                group = None if register is None else self._group(register)
+                values = self.combine(befores.get(group), values)
 
             def body() -> None:
                 for slot, value in zip(slots, values, strict=False):
@@ -219,5 +197,3 @@ class _Scan:
             return ()
 
         self.p.over_registers(self.layout.num_registers, (), step)
-
-

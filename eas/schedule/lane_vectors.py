@@ -1,4 +1,4 @@
-"""Which nests run on vectors of registers (`float4`): all they do must exist on Metal's vectors."""
+"""Which nests run on vectors of registers (`float4`, `float2`): all they do must exist on Metal's vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eas.schedule.lane_reduce import Reduction
     from eas.schedule.lanes import Lanes
 
-WIDTH = 4
+WIDTHS = (4, 2)  # four registers at a time if they are neighbours; the two of a simdgroup matrix are
 # What the code generator spells for vectors too; everything else runs element by element.
 VECTOR_OPS = frozenset(
     {"const", "add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select", "cast", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "floor", "ceil", "addptr", "load", "store", "reduce", "yield", "arange", "broadcast", "expand_dims", "permute", "multiple_of", "max_contiguous", "max_constancy"}
@@ -26,12 +26,12 @@ class NotVectors(Exception):
     """A nest reads registers that are no neighbours; it then runs element by element."""
 
 
-def vector_axis(layout: Layout) -> int | None:
-    """The axis along which a thread's first registers are neighbours."""
-    if layout.num_registers < WIDTH:
-        return None
+def vector_axis(layout: Layout, width: int) -> int | None:
+    """The axis along which the first `width` registers of a thread are neighbours."""
+    bits = width.bit_length() - 1
     for axis, shift in enumerate(layout.axis_shifts):
-        if layout.register[:2] == (1 << shift, 2 << shift) and layout.shape[axis] % WIDTH == 0:
+        run = tuple(1 << shift + k for k in range(bits))
+        if layout.register[:bits] == run and layout.shape[axis] % width == 0:
             return axis
     return None
 
@@ -44,9 +44,10 @@ def vector_width(
     kept: Sequence[Value],
     reductions: Sequence[Reduction],
 ) -> int:
-    """How many registers one iteration of a nest handles: 4 or 1."""
-    axis = vector_axis(layout)
-    if axis is None or p.plan.is_serial or any(r.kept > 1 or r.combine.flagged for r in reductions):
+    """How many registers one iteration of a nest handles: 4, 2 or 1."""
+    width = next((n for n in WIDTHS if vector_axis(layout, n) is not None), 1)
+    axis = vector_axis(layout, width)
+    if width == 1 or p.plan.is_serial or any(r.is_ordered or len(r.combine.types) > 1 or (r.kept > 1 and r.axis == axis) for r in reductions):
         return 1
     if any(v.dtype.is_bool for v in _in_memory(insts, kept)):  # there are no vectors of bools in memory
         return 1
@@ -61,7 +62,7 @@ def vector_width(
         step = elements.step(inst.operands[0], index)
         if not (step == 1 or (step == 0 and inst.op.name == "load" and len(inst.operands) == 1)):
             return 1
-    return WIDTH
+    return width
 
 
 def _in_memory(insts: Sequence[Inst], kept: Sequence[Value]) -> list[Value]:
@@ -83,7 +84,7 @@ def _behind(p: Lanes, values: Sequence[Value], insts: Sequence[Inst]) -> list[In
         if value in seen or not value.shape or value in p.slots:
             continue
         seen.add(value)
-        inst = p.formulas.get(value)
+        inst = p.formulas.get(value) or p.rereads.get(value)
         if inst is not None:
             found.append(inst)
             work += inst.operands

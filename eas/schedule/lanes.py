@@ -20,15 +20,17 @@ from eas.dtypes import DType
 from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.ranges import value_ranges
+from eas.schedule.barriers import MemoryPlaces
 from eas.schedule.elements import I32, Elements, Index, Known, Slot
-from eas.schedule.fragments import dot_layouts
+from eas.schedule.fragments import dot_layouts, move_matrices
 from eas.schedule.lane_code import LaneEmitter, Table, linear_columns
-from eas.schedule.lane_vectors import WIDTH, NotVectors
+from eas.schedule.lane_vectors import NotVectors
 from eas.schedule.layouts import Layout, blocked, contiguous
-from eas.schedule.loops import Program, may_overwrite
+from eas.schedule.members import load_at
 from eas.schedule.metal_target import MetalTarget
 from eas.schedule.nests import CONTROL, with_inner
-from eas.schedule.target import SSE
+from eas.schedule.rereads import rereads
+from eas.schedule.statements import Statements, may_overwrite
 from eas.types import Shape, Type
 
 _MAX_ROUNDS = 12
@@ -61,6 +63,8 @@ class LaneSlot(Slot):
     layout: Layout
     in_registers: bool
     row: int = 0  # elements from row to row where that is more than the last extent
+    is_matrices: bool = False
+    is_opaque: bool = False  # matrices of which no lane knows what it holds
 
     def strides(self) -> list[int]:
         strides = super().strides()
@@ -88,15 +92,16 @@ def _lowered(module: IRModule, target: MetalTarget, plan: Plan) -> tuple[Lanes, 
     return program, replace(module.with_body(body).with_attrs(**attrs), mode="thread")
 
 
-class Lanes(Program):
+class Lanes(Statements):
     """The lowering of one program to the code of its threads."""
 
+    e: LaneEmitter
+
     def __init__(self, target: MetalTarget, plan: Plan, module: IRModule) -> None:
-        super().__init__(SSE)
+        super().__init__(LaneEmitter())
         self.metal = target
         self.plan = plan
         self.threads = plan.threads
-        self.e: LaneEmitter = LaneEmitter()
         self.slot_count = 0
         self.shared = set(plan.shared)
         self.carried: dict[int, Layout] = {}  # what was written to carried slots
@@ -110,6 +115,9 @@ class Lanes(Program):
         self.num_registers = 1
         self.vector = 1
         self.ranges = value_ranges(module)
+        self.rereads = {} if plan.is_serial else rereads(module)
+        self.places = MemoryPlaces(module)
+        self.used = {v for inst in walk(module.body) for v in inst.operands}
         self.tid = self._thread_number()
 
     def _thread_number(self) -> Value:
@@ -157,14 +165,8 @@ class Lanes(Program):
             self.scalar(inst)
 
     def _block_statement(self, inst: Inst) -> None:
-        is_formula = inst.op.is_pure and not inst.regions
-        if is_formula and (
-            inst.op.has(Trait.ELEMENTWISE) or inst.op.has(Trait.SHAPE) or inst.op.name in ("const", "arange")
-        ):
-            self.formulas.update(dict.fromkeys(inst.outs, inst))
-            for out in inst.outs:
-                if out.type.is_scalar:
-                    self.scalars[out] = self.elements()._compute(out, ())
+        if self.is_formula(inst):
+            self.formula(inst)
             return
         from eas.schedule.lane_cuts import lower_cut
 
@@ -177,15 +179,16 @@ class Lanes(Program):
             made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
             self.scalars.update(zip(inst.outs, made.outs, strict=True))
             return
-        told = [self.memory((1,), out.dtype, out.hint) for out in inst.outs]
+        told = {out: self.memory((1,), out.dtype, out.hint) for out in inst.outs if out in self.used}
 
         def body() -> None:
             made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
-            for pointer, value in zip(told, made.outs, strict=True):
-                self.e.inst("store", [pointer, value])
+            for out, value in zip(inst.outs, made.outs, strict=True):
+                if out in told:
+                    self.e.inst("store", [told[out], value])
 
         self.when(self.e.emit("eq", self.tid, self.e.const(0)), body)
-        for pointer, out in zip(told, inst.outs, strict=True):
+        for out, pointer in told.items():
             self.scalars[out] = self.e.emit("load", pointer)
 
     def when(self, condition: Value, body: Callable[[], object]) -> None:
@@ -270,7 +273,9 @@ class Lanes(Program):
     def memory(self, shape: Shape, dtype: DType, hint: str = "", layout: Layout | None = None) -> Value:
         """Threadgroup memory for the whole program; what needs another thread's value reads it here."""
         self.e.blocks.append([])
-        attrs = {"size": math.prod(shape), "dtype": dtype, "name": hint or "shared", **_told(layout)}
+        attrs: dict[str, Any] = {"size": math.prod(shape), "dtype": dtype, "name": hint or "shared", **_told(layout)}
+        if layout is not None:
+            attrs["block"] = layout.shape
         pointer = self.e.inst("alloc_tg", (), attrs, hints=[hint or "shared"]).out
         self.allocations += self.e.blocks.pop()
         return pointer
@@ -281,7 +286,7 @@ class Lanes(Program):
         """An array of the thread's own, or of the thread's elements of simdgroup matrices."""
         self.e.blocks.append([])
         attrs = {"size": count, "dtype": dtype, **_told(layout)}
-        pointer = self.e.inst("fragments" if is_matrices else "scratch", (), attrs, hints=[hint or "r"]).out
+        pointer = self.e.inst("fragments" if is_matrices else "scratch", (), attrs, hints=[hint]).out
         self.allocations += self.e.blocks.pop()
         return pointer
 
@@ -299,8 +304,17 @@ class Lanes(Program):
             row = self.plan.rows.get(number, row)
             shape = (*layout.shape[:-1], row or layout.shape[-1])
             return LaneSlot(self.memory(shape, dtype, hint, layout), layout.shape, number, layout, False, row)
-        pointer = self.array(layout.num_registers, dtype, hint, layout, is_matrices=number in self.plan.matrices)
-        return LaneSlot(pointer, layout.shape, number, layout, True)
+        return self._register_slot(number, layout, dtype, hint, is_matrices=number in self.plan.matrices)
+
+    def matrices_in(self, layout: Layout, dtype: DType, hint: str) -> LaneSlot:
+        """A slot of simdgroup matrices that nobody but its maker reads."""
+        number, self.slot_count = self.slot_count, self.slot_count + 1
+        return self._register_slot(number, layout, dtype, hint, is_matrices=True)
+
+    def _register_slot(self, number: int, layout: Layout, dtype: DType, hint: str, *, is_matrices: bool) -> LaneSlot:
+        pointer = self.array(layout.num_registers, dtype, hint, layout, is_matrices=is_matrices)
+        is_opaque = is_matrices and self.metal.fragment_map is None
+        return LaneSlot(pointer, layout.shape, number, layout, True, 0, is_matrices, is_opaque)
 
     def share(self, slot: LaneSlot) -> LaneSlot:
         """Ask that a slot be in threadgroup memory (from the next round on)."""
@@ -323,11 +337,12 @@ class Lanes(Program):
 
         assert isinstance(slot, LaneSlot)
         constant = self._constant(value)
-        if slot.in_registers and slot.number in self.plan.matrices and constant is not None:
+        if slot.is_matrices and constant is not None:
             number = self.e.const(constant, Type(value.dtype))
             self.e.inst("frag_fill", [slot.pointer, number], {"count": slot.layout.num_registers // 2})
             return
-        copy_nest(self, slot, value)
+        if not move_matrices(self, slot, value):
+            copy_nest(self, slot, value)
 
     def _constant(self, value: Value) -> Any:
         """The number that a block holds everywhere, None if it is not known."""
@@ -364,10 +379,13 @@ class Lanes(Program):
 
     def thread_parts(self, layout: Layout) -> list[Value | None]:
         """What the thread number contributes to each coordinate."""
-        return [
-            self.e.bits(self.tid, [layout.coordinate(c)[axis] for c in layout.thread])
-            for axis in range(len(layout.shape))
-        ]
+        rank, parts = len(layout.shape), []
+        for axis in range(rank):
+            part = self.e.bits(self.tid, [layout.coordinate(c)[axis] for c in layout.thread])
+            if part is not None and part is not self.tid and layout.num_registers > 1:
+                part.hint = part.hint or (f"first_{_axis_name(axis, rank)}" if rank > 1 else "at")
+            parts.append(part)
+        return parts
 
     def coordinates(
         self, layout: Layout, parts: Sequence[Value | None], register: Value | None, vector: int = 1
@@ -436,17 +454,6 @@ def _told(layout: Layout | None) -> dict[str, str]:
     return {} if layout is None else {"layout": layout.describe()}
 
 
-def layouts_of(module: IRModule) -> str:
-    """Where the threads hold the blocks of a kernel in lane IR; one paragraph per block."""
-    paragraphs = []
-    for inst in walk(module.body):
-        layout = dict(inst.attrs).get("layout")
-        if layout is not None:
-            kind = {"alloc_tg": "threadgroup memory", "fragments": "simdgroup matrices"}.get(inst.op.name, "registers")
-            paragraphs.append(f"{inst.out.hint or 'block'}: {inst['dtype'].name} in {kind}, {layout}\n")
-    return "".join(paragraphs)
-
-
 def _axis_name(axis: int, rank: int) -> str:
     return "at" if rank == 1 else ("row", "column")[axis] if rank == 2 else f"at{axis}"
 
@@ -498,22 +505,42 @@ class LaneElements(Elements):
         a, b = inst.operands
         if not (a.dtype.is_int and self.step(a, index) == 1 and self.step(b, index) == 0):
             return False
-        run = self.p.ranges[a].axes[axis]
-        return run.run % WIDTH == 0 and run.multiple % WIDTH == 0 and self.p.ranges[b].multiple % WIDTH == 0
+        run, width = self.p.ranges[a].axes[axis], self.p.vector
+        return run.run % width == 0 and run.multiple % width == 0 and self.p.ranges[b].multiple % width == 0
+
+    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value:
+        """A vector that its readers load themselves is read here; see `rereads`."""
+        inst = self.p.rereads.get(value)
+        if inst is None:
+            return super()._compute(value, index)
+        if inst.op.name != "load":
+            return self.apply(inst, index)[0]
+        if any(ix.lanes for ix in index) and self.step(inst.operands[0], index) not in (0, 1):
+            raise NotVectors
+        return load_at(self, inst, index)
 
     def read(self, slot: Slot, index: tuple[Index, ...]) -> Value:
         assert isinstance(slot, LaneSlot)
         if not slot.in_registers:
-            if self.p.vector > 1:
-                _, is_unit, varies = self.address(slot, index)
-                if varies and not is_unit:
-                    raise NotVectors
-            return super().read(slot, index)
+            return self._read_shared(slot, index)
         registers = self.registers_of(slot, index)
         if registers is None:
             self.p.share(slot)  # this round's code is thrown away
             registers = np.zeros(self.p.num_registers, np.int64) + np.arange(self.p.num_registers) % self.p.vector
         return self._read_register(slot, registers)
+
+    def _read_shared(self, slot: LaneSlot, index: tuple[Index, ...]) -> Value:
+        """From threadgroup memory; a vector along another axis than the last is gathered."""
+        steps = [step for step, ix in zip(slot.strides(), index, strict=True) if ix.lanes]
+        is_general = any(ix.is_general for ix in index)
+        if self.p.vector == 1 or (not is_general and steps in ([], [1])):
+            return super().read(slot, index)
+        if is_general or len(steps) != 1:
+            raise NotVectors
+        if len(slot.shape) > 1 and index[-2].lanes:  # neighbours in different banks
+            self.p.rows.setdefault(slot.number, slot.shape[-1] + 1)
+        pointer = self.address(slot, tuple(ix.first() for ix in index))[0]
+        return self.e.emit("vgather", pointer, stride=steps[0])
 
     def _read_register(self, slot: LaneSlot, registers: Table) -> Value:
         if self.p.vector == 1:
@@ -549,7 +576,7 @@ class LaneElements(Elements):
     def registers_of(self, slot: LaneSlot, index: tuple[Index, ...]) -> Table | None:
         """In which register of the reading thread each element is, None if some are in other threads."""
         table = self.element_table(slot.layout, index)
-        if table is None:
+        if table is None or slot.is_opaque:
             return None
         own = slot.layout.elements()
         wanted = np.broadcast_to(table, (self.p.num_registers, self.p.threads))

@@ -47,6 +47,11 @@ def _first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
 
 
 def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
+    elements.local[inst.out] = load_at(elements, inst, index)
+
+
+def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
+    """What a load reads at one position."""
     pointer = inst.operands[0]
     mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
     extra = [] if mask is None else [mask]
@@ -55,12 +60,10 @@ def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     step = elements.step(pointer, index)
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
-        value = elements.e.emit("vload", elements.at(pointer, _first_lane(index)), *extra)
-    elif has_lanes and step == 0 and mask is None:
-        value = elements.e.emit("load", elements.at(pointer, _first_lane(index)))
-    else:
-        value = elements.e.emit("load", elements.at(pointer, index), *extra)
-    elements.local[inst.out] = value
+        return elements.e.emit("vload", elements.at(pointer, _first_lane(index)), *extra)
+    if has_lanes and step == 0 and mask is None:
+        return elements.e.emit("load", elements.at(pointer, _first_lane(index)))
+    return elements.e.emit("load", elements.at(pointer, index), *extra)
 
 
 def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:

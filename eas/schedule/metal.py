@@ -11,12 +11,14 @@ from eas.passes.hoist_invariants import hoist_invariants
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.schedule.barriers import place_barriers
+from eas.schedule.direct_operands import load_operands_directly
 from eas.schedule.fit_memory import fit_memory
-from eas.schedule.fragments import dot_threads
+from eas.schedule.fragments import dot_layouts, dot_threads
 from eas.schedule.lane_marks import mark_accesses
 from eas.schedule.lanes import lower_lanes
 from eas.schedule.metal_target import MetalTarget
 from eas.schedule.nests import partition
+from eas.schedule.promote_registers import declare_late, dissolve_loops, promote_registers
 
 _ELEMENTS_PER_THREAD = 4  # one vector load of 16 bytes
 _MOST_ELEMENTS_PER_THREAD = 16
@@ -33,11 +35,13 @@ def schedule_metal(
     for step in (simplify_algebra, merge_common, eliminate_dead):
         module = step(module)
     threads = 1 if is_serial else (32 * num_warps if num_warps else choose_threads(module, target))
+    module = load_operands_directly(module, dot_layouts(module, target, threads))
     lowered = lower_lanes(partition(module), target, threads, is_serial)
     lowered = place_barriers(fit_memory(lowered, target))
-    for step in (fold_constants, simplify_algebra, merge_common, eliminate_dead):
+    lowered = promote_registers(dissolve_loops(lowered))
+    for step in (fold_constants, simplify_algebra, hoist_invariants, merge_common, eliminate_dead):
         lowered = step(lowered)
-    return mark_accesses(lowered)
+    return declare_late(mark_accesses(lowered))
 
 
 def choose_threads(module: IRModule, target: MetalTarget) -> int:
