@@ -31,7 +31,7 @@ from eas.errors import (
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import is_scalar, view
 from eas.irtext import print_module
-from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, hide_our_frames
+from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
 from eas.runtime import debug, get_runtime
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
@@ -43,7 +43,7 @@ Prune = Callable[[Sequence["Config"], Mapping[str, Any]], Iterable["Config"]]
 
 
 class Config:
-    """One choice of meta-parameters. The options are hints to a target, kept with the choice; a call passes `num_warps` itself."""
+    """One choice of meta-parameters, and of hints to the target: `num_warps` is the size of a threadgroup on Metal."""
 
     __slots__ = ("meta", "options")
     meta: Mapping[str, Any]
@@ -53,6 +53,7 @@ class Config:
         for name in options:
             if name not in TARGET_HINTS:
                 raise ArgumentError(f"Config has no option `{name}`", hint=f"its options are {', '.join(TARGET_HINTS)}; meta-parameters go into the dict: Config({{{name!r}: ...}})")
+        check_num_warps("Config", options.get("num_warps"))
         object.__setattr__(self, "meta", MappingProxyType(dict(meta)))
         object.__setattr__(self, "options", MappingProxyType({n: v for n, v in options.items() if v is not None}))
 
@@ -125,6 +126,8 @@ class _Trial:
     """One config on the arguments of one launch."""
 
     config: Config
+    kernel: Kernel
+    """Of the config's `num_warps`."""
     values: list[Any]
     compiled: CompiledKernel | None = None
     failure: EasError | None = None
@@ -154,7 +157,7 @@ class Autotuned:
         """The config of the last launch."""
         self.clock: Callable[[], float] = time.perf_counter
         self._options = options
-        self._tuned = tuple(dict.fromkeys(name for c in options.configs for name in c.meta))
+        self._tuned = tuple(dict.fromkeys(name for c in options.configs for name in (*c.meta, *c.options)))
         self._choices: dict[tuple[Any, ...], tuple[Config, CompiledKernel]] = {}
         self._lock = threading.RLock()
 
@@ -166,7 +169,7 @@ class Autotuned:
         try:
             self._refuse_given(args, kwargs)
             self.best_config = self._choose(_call(args, kwargs))
-            self.kernel(*args, **kwargs, **self.best_config.meta)
+            self.kernel(*args, **kwargs, **self._settings(self.best_config))
         except BaseException as error:
             hide_our_frames(error)
             raise
@@ -224,7 +227,7 @@ class Autotuned:
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
         """The tuned meta-parameters that the caller passes."""
-        return [name for name in self._tuned if name in kwargs or self.kernel._index[name] < len(args)]
+        return [name for name in self._tuned if name in kwargs or self.kernel._index.get(name, len(args)) < len(args)]
 
     def _refuse_given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         given = self._given(args, kwargs)
@@ -236,7 +239,13 @@ class Autotuned:
         if self._given(args, kwargs):
             return {}
         known = self._choices.get(self._kind(_call(args, kwargs)))
-        return known[0].meta if known else self.configs[0].meta
+        chosen = known[0] if known else self.configs[0]
+        return {**chosen.meta, **chosen.options}
+
+    def _settings(self, chosen: Config) -> dict[str, Any]:
+        """What a launch passes: of the hints those that the kernel declares, and those that this backend uses."""
+        used = (name for name in chosen.options if name in self.kernel._index or name in get_runtime().used_hints)
+        return {**chosen.meta, **{name: chosen.options[name] for name in used}}
 
     def _choose(self, call: _Call) -> Config:
         if len(self.configs) == 1:
@@ -245,15 +254,15 @@ class Autotuned:
         with self._lock:
             known = self._choices.get(kind)
             # An edited kernel is another object: it is tuned anew.
-            if known is not None and self.kernel._compile(self._bind(call, known[0])) is known[1]:
+            if known is not None and self._trial(call, known[0]).compiled is known[1]:
                 return known[0]
             trials = [self._trial(call, c) for c in self._candidates(call)]
             return self._tune(call, kind, trials)
 
     def _kind(self, call: _Call) -> tuple[Any, ...]:
-        values = self._bind(call, self.configs[0])
+        kernel, values = self._bind(call, self.configs[0])
         types = self.kernel._key([None if name in self._tuned else v for name, v in zip(self.kernel._names, values, strict=True)])
-        return (get_runtime().name, config.noopt(), types, self._named(values))
+        return (get_runtime().name, config.noopt(), kernel.num_warps, types, self._named(values))
 
     def _named(self, values: list[Any]) -> tuple[Any, ...]:
         """What counts of the arguments in `key`: of a scalar the value, of a buffer shape and dtype."""
@@ -268,13 +277,24 @@ class Autotuned:
                 parts.append((memory.shape, memory.dtype))
         return tuple(parts)
 
-    def _bind(self, call: _Call, chosen: Config) -> list[Any]:
-        return self.kernel._bind(call.args, {**call.kwargs, **chosen.meta})
+    def _bind(self, call: _Call, chosen: Config) -> tuple[Kernel, list[Any]]:
+        """The kernel for a config's hints, and the value of each of its parameters."""
+        kwargs = {**call.kwargs, **self._settings(chosen)}
+        kernel = self.kernel._hinted(kwargs)
+        return kernel, kernel._bind(call.args, kwargs)
 
     def _candidates(self, call: _Call) -> Sequence[Config]:
+        """The configs to try; of those that differ in nothing that this backend looks at, the first."""
+        different: list[Config] = []
+        for chosen in self._pruned(call):
+            if all(self._settings(chosen) != self._settings(other) for other in different):
+                different.append(chosen)
+        return different
+
+    def _pruned(self, call: _Call) -> Sequence[Config]:
         if self._options.prune is None:
             return self.configs
-        values = zip(self.kernel._names, self._bind(call, self.configs[0]), strict=True)
+        values = zip(self.kernel._names, self._bind(call, self.configs[0])[1], strict=True)
         kept = tuple(self._options.prune(self.configs, {n: v for n, v in values if n not in self._tuned}))
         strangers = [c for c in kept if c not in self.configs]
         if strangers or not kept:
@@ -282,9 +302,9 @@ class Autotuned:
         return kept
 
     def _trial(self, call: _Call, chosen: Config) -> _Trial:
-        trial = _Trial(chosen, self._bind(call, chosen))
+        trial = _Trial(chosen, *self._bind(call, chosen))
         try:
-            trial.compiled = self.kernel._compile(trial.values)
+            trial.compiled = trial.kernel._compile(trial.values)
         except UNSUITABLE as error:
             trial.failure = error
         return trial
@@ -341,7 +361,7 @@ class Autotuned:
         """Seconds of one launch; None if there was none. Strided arguments run on copies that are dropped."""
         assert trial.compiled is not None
         try:
-            launch = self.kernel._prepare(trial.compiled, trial.values, call.options, call.tptg)
+            launch = trial.kernel._prepare(trial.compiled, trial.values, call.options, call.tptg)
             if launch is None:
                 return None
             start = self.clock()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
-LEARN_AFTER = 10  # launches of a compiled kernel before it gets a native launcher
+LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launcher
 _MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
 
 _SCALARS = (int, float, bool)
@@ -57,6 +57,7 @@ class Kernel:
         self._names, self._is_meta = tuple(params), tuple(params.values())
         self._meta_names = tuple(name for name, is_meta in params.items() if is_meta)
         self._index = {name: i for i, name in enumerate(self._names)}
+        self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
         self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
@@ -172,8 +173,7 @@ class Kernel:
         warps = given.get("num_warps")
         if warps is None or warps == self.num_warps:
             return self
-        if type(warps) is not int or warps not in _WARPS:
-            raise ArgumentError(f"{self.__name__} was given num_warps={warps!r}", hint="a program has 1, 2, 4, 8, 16 or 32 simdgroups of 32 threads")
+        check_num_warps(self.__name__, warps)
         with self._lock:
             if warps not in self._by_warps:
                 made = self._by_warps[warps] = Kernel(self.fn, self.math_mode)
@@ -219,6 +219,8 @@ class Kernel:
         with self._lock:
             found = self._compiled.get(key)
             if found is None or not found.dependencies.is_current():
+                if "num_warps" in self._index:  # a meta-parameter of its own, which is also the hint
+                    check_num_warps(self.__name__, values[self._index["num_warps"]])
                 found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)
                 for hidden in found._strides:
                     self._index.setdefault(hidden, len(self._index))
@@ -303,6 +305,12 @@ class Kernel:
             extended[self._index[name]] = stride_of(view(values[self._index[buffer]], buffer), axis)
         return extended
 
+    def _ordered(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
+        """The parameters, and after them the strides of this compiled kernel; others may know more."""
+        if not compiled._strides:
+            return values
+        return [*values[: len(self._names)], *(values[self._index[name]] for name in compiled._strides)]
+
     def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
         given = {name: values[self._index[name]] for name in compiled.arg_names}
@@ -315,15 +323,27 @@ class Kernel:
         if 0 in grid:
             return None
         staging, ready = Staging(), [*values]
+        strided = compiled._strided
         if arrays is None:
-            arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in compiled._strided) for n, v in views.items()}
+            strided = strided | {n for n, v in views.items() if self._was_told_strides(v, values)}
+            arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in strided) for n, v in views.items()}
             for name, value in given.items():
                 if isinstance(value, np.generic):
                     ready[self._index[name]] = value.item()
         for name, array in arrays.items():
             ready[self._index[name]] = array
-        has_copies = any(not v.is_contiguous for n, v in views.items() if n not in compiled._strided)
+        has_copies = any(not v.is_contiguous for n, v in views.items() if n not in strided)
         return _Staged(runtime, ready, arrays, staging, is_plain, has_copies)
+
+    def _was_told_strides(self, seen: ArgView, values: list[Any]) -> bool:
+        """Whether parameters named after strides hold those of this array, as kernels written for Triton have them.
+
+        Such a kernel addresses the memory itself: a copy without gaps would apply the strides twice.
+        """
+        if seen.is_contiguous or not self._stride_places:
+            return False
+        steps = {step for size, step in zip(seen.shape, seen.strides, strict=True) if size > 1 and step != 1}
+        return bool(steps) and steps <= {values[i] for i in self._stride_places if type(values[i]) is int}
 
     def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array], ignored: frozenset[str] = frozenset()) -> Variant:
         """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
@@ -333,9 +353,9 @@ class Kernel:
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
         """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
         call = compiled._repeater.call if compiled._repeater else None
-        if call is None or call(tuple(staged.values), {}, grid) is not None:
+        if call is None or call(tuple(self._ordered(compiled, staged.values)), {}, grid) is not None:
             return False
-        if staged.is_plain and call not in self._repeats:
+        if staged.is_plain and not compiled._strides and call not in self._repeats:
             self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
         return True
 
@@ -357,8 +377,9 @@ class Kernel:
         for compiled, places in self._tensor_repeats.get(tuple(map(type, args)), ()):
             call = compiled._repeater.call if compiled._repeater else None
             written: list[Any] = []
-            raw = raw_memory(places, args, written) if call else None
-            if call and raw and call(tuple(raw), kwargs, grid, True) is None:
+            named = {**kwargs} if compiled._strides else kwargs
+            raw = raw_memory(places, args, named, written) if call else None
+            if call and raw and call(tuple(raw), named, grid, True) is None:
                 note_writes(written)
                 return True
         return False
@@ -367,25 +388,32 @@ class Kernel:
         """Let the launcher of this kernel try calls whose tensors look like these."""
         kinds = tuple(map(type, args))
         known = self._tensor_repeats.get(kinds, ())
-        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes))
+        asked: dict[int, tuple[tuple[str, int], ...]] = {}
+        for hidden, (buffer, axis) in compiled._strides.items():
+            asked[self._index[buffer]] = (*asked.get(self._index[buffer], ()), (hidden, axis))
+        if any(i >= len(args) for i in asked):
+            return
+        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked)
         if places and (compiled, places) not in known:
             self._tensor_repeats[kinds] = ((compiled, places), *known[: _MAX_REPEATS - 1])
 
     def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
         """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
         compiled._launches += 1
-        if compiled._launches < LEARN_AFTER or compiled._strides:  # a launcher knows of no hidden arguments
+        if compiled._launches < LEARN_AFTER:
             return
         from eas.runtime.repeat_launch import Repeatable, Repeater
 
         if compiled._repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
-            compiled._repeater = Repeater(Repeatable(self.fn, self._names, self._is_meta, compiled.arg_names, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
+            hidden = tuple(compiled._strides)
+            compiled._repeater = Repeater(Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), compiled.arg_names, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
         facts, old = variant.facts, compiled._repeater.call
-        compiled._repeater.learn(staged.values, self._defaults, functools.partial(compiled.variant, facts), facts)
+        defaults = (self._defaults[0] + (_MISSING,) * len(compiled._strides), *self._defaults[1:])
+        compiled._repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)
         call = compiled._repeater.call
         # A launcher knows storage only: what came as a bf16 tensor must not come as an array of u16.
-        if staged.is_plain and call is not None and call not in self._repeats:
+        if staged.is_plain and not compiled._strides and call is not None and call not in self._repeats:
             self._repeats = (call, *(c for c in self._repeats if c is not old))[:_MAX_REPEATS]
 
 
@@ -415,6 +443,12 @@ class Launch(NamedTuple):
 TARGET_HINTS = ("num_warps", "num_stages")  # what Triton users say of a target; num_stages changes nothing here
 _WARPS = (1, 2, 4, 8, 16, 32)
 _OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync")
+
+
+def check_num_warps(who: str, warps: Any) -> None:
+    """Raise for a number of simdgroups that no program can have; None: the schedule chooses."""
+    if warps is not None and (type(warps) is not int or warps not in _WARPS):
+        raise ArgumentError(f"{who} was given num_warps={warps!r}", hint="a program has 1, 2, 4, 8, 16 or 32 simdgroups of 32 threads")
 
 
 def _check_function(fn: Any) -> None:

@@ -81,9 +81,12 @@ def _define(
     op = _make_op(torch, full_name, fn, tuple(mutates_args))
     tensors = _tensor_names(op)
     _register_fake(torch, op, fn, fake, tensors)
+    gradient = None
     if backward is not None:
         wanted = tuple(tensors if differentiates is None else differentiates)
-        _Backward(torch, op, fn, backward, wanted).register(backward_fake)
+        gradient = Backward(torch, op, fn, backward, wanted)
+        gradient.register(backward_fake)
+    bodies[op] = (fn, gradient)
     torch.library.register_vmap(full_name, _batching_rule(torch, op, vmap), lib=_library(torch, full_name))
     if autocast is not None:
         for device in ("cpu", "mps", "cuda"):
@@ -112,6 +115,8 @@ def _guarded(torch: Any, op: Any, fn: Fn, mutates_args: tuple[str, ...]) -> Fn:
     return call
 
 
+bodies: dict[Any, tuple[Fn, Any]] = {}
+"""What is behind an operator: its function, and its `Backward` if it has a gradient."""
 _libraries: dict[str, Any] = {}  # torch forgets the operators of a library that nobody holds
 
 
@@ -185,14 +190,26 @@ def _returns(op: Any) -> list[str]:
 
 
 def _register_fake(torch: Any, op: Any, fn: Fn, fake: Fn | None, tensors: list[str]) -> None:
-    library = _library(torch, op._name)
-    if fake is not None:
-        torch.library.register_fake(op, fake, lib=library)
-        return
+    if fake is None:
+        fake = _default_fake(torch, op, fn, tensors)
+    names = [a.name for a in op._schema.arguments]
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        places = {str(given[n].device): n for n in reversed(tensors) if given.get(n) is not None}
+        if len(places) > 1:
+            where = "; ".join(f"`{n}` on {place}" for place, n in places.items())
+            raise ArgumentError(f"{op._name} got tensors on different devices: {where}", hint="move them to one device with .to(...)")
+        return fake(*args, **kwargs)
+
+    torch.library.register_fake(op, checked, lib=_library(torch, op._name))
+
+
+def _default_fake(torch: Any, op: Any, fn: Fn, tensors: list[str]) -> Fn:
+    """No result, or one that is like the first tensor."""
     returns = _returns(op)
     if not returns:
-        torch.library.register_fake(op, lambda *args, **kwargs: None, lib=library)
-        return
+        return lambda *args, **kwargs: None
     if returns != ["Tensor"] or not tensors:
         raise ArgumentError(
             f"{fn.__name__} returns {', '.join(returns)}: eas.torch_op cannot know the shapes",
@@ -204,25 +221,28 @@ def _register_fake(torch: Any, op: Any, fn: Fn, fake: Fn | None, tensors: list[s
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         return torch.empty_like(given[tensors[0]], memory_format=torch.contiguous_format)
 
-    torch.library.register_fake(op, like_first, lib=library)
+    return like_first
 
 
 # --- gradients ----------------------------------------------------------------------------------
 
 
-class _Backward:
+class Backward:
     """How the parameters of a backward function are found, and where its results go."""
 
     def __init__(
         self, torch: Any, op: Any, fn: Fn, backward: Fn, differentiates: tuple[str, ...]
     ) -> None:
-        self.torch, self.op, self.fn = torch, op, fn
+        self.torch, self.op, self.fn, self.body = torch, op, fn, backward
         self.differentiates = differentiates
         self.inputs = [a.name for a in op._schema.arguments]
         unknown = [n for n in differentiates if n not in self.inputs]
         if unknown:
             raise ArgumentError(f"{fn.__name__} has no parameter {unknown[0]!r} to differentiate by")
         self.needs = [(n, *self._source(n)) for n in inspect.signature(backward).parameters]
+        self.sources = [(kind, self.inputs.index(s) if kind == "input" else s) for _, kind, s in self.needs]
+        self.gradient_places = [self.inputs.index(name) for name in differentiates]
+        self.unused = self._results_without_gradient()
         self.run = _make_op(torch, f"{op._name}_backward", backward, ())
         returns = _returns(self.run)
         if returns != ["Tensor"] * len(differentiates):
@@ -247,6 +267,10 @@ class _Backward:
             hint="use grad or grad0, grad1, .. for gradients and out or out0, out1, .. for results",
         )
 
+    def _results_without_gradient(self) -> tuple[int, ...]:
+        used = {source for _, kind, source in self.needs if kind == "grad"}
+        return tuple(i for i in range(len(_returns(self.op))) if i not in used)
+
     def fake(self, *args: Any) -> Any:
         given = {need[0]: value for need, value in zip(self.needs, args, strict=True)}
         some = next(given[name] for name, kind, _ in self.needs if kind == "grad")
@@ -266,30 +290,51 @@ class _Backward:
         self.torch.library.register_autograd(
             self.op, self.backward, setup_context=self.setup, lib=library
         )
+        self.torch.library.register_autograd(self.run, self.second, lib=library)
+
+    def second(self, ctx: Any, *grads: Any) -> Any:
+        """Refuse the gradient of a gradient; torch would take it for zero."""
+        raise ArgumentError(
+            f"{self.op._name} has no second derivative", hint="differentiate it once, without create_graph=True"
+        )
 
     def setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the backward function names, and nothing else."""
-        given = dict(zip(self.inputs, inputs, strict=False))
         results = output if isinstance(output, tuple | list) else (output,)
-        values = {
-            name: given.get(source) if kind == "input" else results[source]
-            for name, kind, source in self.needs
-            if kind != "grad"
-        }
-        is_tensor = {n: isinstance(v, self.torch.Tensor) for n, v in values.items()}
-        ctx.save_for_backward(*(v for n, v in values.items() if is_tensor[n]))
-        ctx.eas_plain = {n: v for n, v in values.items() if not is_tensor[n]}
-        ctx.eas_saved = [n for n in values if is_tensor[n]]
-        ctx.eas_absent = [n for n in self.differentiates if given.get(n) is None]
+        tensor, saved, plain = self.torch.Tensor, [], []
+        for kind, place in self.sources:
+            value = None if kind == "grad" else inputs[place] if kind == "input" else results[place]
+            if isinstance(value, tensor):
+                saved.append(value)
+                value = _SAVED
+            plain.append(value)
+        ctx.save_for_backward(*saved)
+        ctx.eas_plain = plain
+        ctx.eas_absent = [i for i in self.gradient_places if inputs[i] is None]
+        if self.unused:
+            ctx.mark_non_differentiable(*(results[i] for i in self.unused))
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
-        values = {**ctx.eas_plain, **dict(zip(ctx.eas_saved, ctx.saved_tensors, strict=True))}
-        args = [grads[s] if kind == "grad" else values[n] for n, kind, s in self.needs]
-        made = self.run(*args)
-        found = dict(zip(self.differentiates, (made,) if isinstance(made, self.torch.Tensor) else made, strict=True))
-        for name in ctx.eas_absent:
-            found[name] = None
-        return tuple(found.get(name) for name in self.inputs)
+        """The gradients of all parameters, computed by the operator."""
+        return self.gradients(ctx, grads, self.run)
+
+    def gradients(self, ctx: Any, grads: tuple[Any, ...], run: Fn) -> tuple[Any, ...]:
+        """The gradients of all parameters, computed by `run`."""
+        saved = iter(ctx.saved_tensors)
+        args = [
+            grads[place] if kind == "grad" else next(saved) if value is _SAVED else value
+            for (kind, place), value in zip(self.sources, ctx.eas_plain, strict=True)
+        ]
+        made = run(*args)
+        found: list[Any] = [None] * len(self.inputs)
+        for place, gradient in zip(self.gradient_places, (made,) if isinstance(made, self.torch.Tensor) else made, strict=True):
+            found[place] = gradient
+        for place in ctx.eas_absent:
+            found[place] = None
+        return tuple(found)
+
+
+_SAVED: Any = object()  # stands where autograd keeps a tensor
 
 
 # --- batches ------------------------------------------------------------------------------------

@@ -6,67 +6,133 @@ What is refused here goes the ordinary way, which says what is wrong or makes th
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Place(NamedTuple):
-    """A positional argument that was a tensor."""
+    """A positional argument that was a tensor, or an array whose strides the kernel asks for."""
 
     position: int
     dtype: object
-    is_torch: bool
+    kind: type
     is_written: bool
+    strides: tuple[tuple[str, int], ...]
+    """Hidden parameters that are strides of it, and of which axis."""
+    is_torch: bool
 
 
-def tensor_places(args: tuple[Any, ...], written: frozenset[int]) -> tuple[Place, ...]:
-    """The torch and eas tensors among positional arguments; torch's own class only, not what derives from it."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+Asked = Mapping[int, tuple[tuple[str, int], ...]]
+"""Position of an argument -> the strides of it that a kernel asks for."""
+
+
+def tensor_places(args: tuple[Any, ...], written: frozenset[int], asked: Asked) -> tuple[Place, ...]:
+    """What `raw_memory` is to look at; torch's own classes only, not what derives from them."""
+    plain = _torch_classes()
     found = []
     for i, value in enumerate(args):
-        is_torch = type(value) is tensor
-        if is_torch or hasattr(type(value), "__eas_view__"):
-            found.append(Place(i, value.dtype, is_torch, i in written))
+        kind = type(value)
+        if kind in plain or hasattr(kind, "__eas_view__") or (i in asked and kind is np.ndarray):
+            found.append(Place(i, value.dtype, kind, i in written, asked.get(i, ()), kind in plain))
     return tuple(found)
 
 
-def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], written: list[Any]) -> list[Any] | None:
-    """The arguments with (address, number of elements) for torch tensors and arrays for ours, or None.
+def _torch_classes() -> tuple[type, ...]:
+    """torch.Tensor and nn.Parameter, which is a tensor that a module finds and nothing more."""
+    torch = sys.modules.get("torch")
+    return () if torch is None else (torch.Tensor, torch.nn.Parameter)
 
-    What is written is added to `written`, for `note_writes`.
+
+def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], named: dict[str, Any], written: list[Any]) -> list[Any] | None:
+    """The arguments with (address, number of elements) for tensors, or None.
+
+    Strides that the kernel asks for are added to `named`; what is written to `written`, for `note_writes`.
 
     Only public questions are asked of a torch tensor; one that has no memory of its own (sparse, on a
     device, inside of vmap or grad) has no address.
     """
     raw = list(args)
     try:
-        for position, dtype, is_torch, is_written in places:
-            tensor = args[position]
-            if tensor.dtype is not dtype:
+        for place in places:
+            value = args[place.position]
+            if value.dtype is not place.dtype:
                 return None
-            if not is_torch:
-                seen = tensor.__eas_view__()
-                if is_written:
-                    if seen.readonly or seen.requires_grad_leaf:
-                        return None
-                    written.append(seen.owner)
-                raw[position] = seen.array
-                continue
-            address = tensor.data_ptr()
-            if address == 0 or not tensor.is_contiguous() or not tensor.is_cpu or (is_written and tensor.requires_grad):
+            if place.kind is np.ndarray:
+                memory = _array_memory(value, place, named)
+            elif place.is_torch:
+                memory = _torch_memory(value, place, named, written)
+            else:
+                memory = _tensor_memory(value, place, named, written)
+            if memory is None:
                 return None
-            if tensor.is_nested or tensor.is_neg():
-                return None
-            if is_written:
-                written.append(tensor)
-            raw[position] = (address, tensor.numel())
+            raw[place.position] = memory
     except RuntimeError:
         return None
     return raw
 
 
+def _torch_memory(tensor: Any, place: Place, named: dict[str, Any], written: list[Any]) -> Any:
+    address = tensor.data_ptr()
+    if address == 0 or not tensor.is_cpu or tensor.is_nested or tensor.is_neg():
+        return None
+    if place.is_written:
+        if tensor.requires_grad:
+            return None
+        written.append(tensor)
+    if place.strides:
+        count = _reach(tensor.shape, tensor.stride(), place, named)
+    else:
+        count = tensor.numel() if tensor.is_contiguous() else None
+    if count is None:
+        return None
+    end = (tensor.storage_offset() + count) * tensor.itemsize  # a storage may have shrunk since
+    return (address, count) if end <= tensor.untyped_storage().nbytes() else None
+
+
+def _tensor_memory(tensor: Any, place: Place, named: dict[str, Any], written: list[Any]) -> Any:
+    seen = tensor.__eas_view__()
+    if seen.device != "cpu":
+        return None
+    if place.is_written:
+        if seen.readonly or seen.requires_grad_leaf:
+            return None
+        written.append(seen.owner)
+    return _array_memory(seen.array, place, named) if place.strides else seen.array
+
+
+def _array_memory(array: NDArray[Any], place: Place, named: dict[str, Any]) -> Any:
+    flags = array.flags
+    if not flags.aligned or flags.writebackifcopy or (place.is_written and not flags.writeable):
+        return None
+    nbytes = array.itemsize
+    if any(step % nbytes for step in array.strides):
+        return None
+    count = _reach(array.shape, tuple(step // nbytes for step in array.strides), place, named)
+    return None if count is None else (array.ctypes.data, count)
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...], place: Place, named: dict[str, Any]) -> int | None:
+    """How many elements lie between the first and the last; None for memory that needs a closer look."""
+    axes = [(step, size) for size, step in zip(shape, strides, strict=True) if size != 1]
+    last = 0
+    for step, size in sorted(axes):
+        # Steps past all that the smaller ones reach: no two elements share memory.
+        if size == 0 or step < 0 or (place.is_written and step <= last):
+            return None
+        last += (size - 1) * step
+    for name, axis in place.strides:
+        if not -len(shape) <= axis < len(shape):
+            return None
+        named[name] = strides[axis] if shape[axis] > 1 else max(strides[axis], 0)
+    return last + 1
+
+
 def note_writes(owners: list[Any]) -> None:
     """Let autograd know that the memory of torch tensors has changed."""
     torch = sys.modules.get("torch")
-    for owner in owners:
-        if torch is not None and isinstance(owner, torch.Tensor):
-            torch.autograd.graph.increment_version(owner)
+    if torch is not None and owners:
+        changed = [owner for owner in owners if isinstance(owner, torch.Tensor)]
+        torch.autograd.graph.increment_version(changed)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from eas import mk
 from eas.lib.arrays import Array, check_rows, check_small, check_vector, need, need_float, result
@@ -79,6 +79,12 @@ def bias_gelu(x: Array, bias: Array | None = None, out: Array | None = None, *, 
     if bias is not None:
         check_vector(bias, cols, "bias")
     out = result(out, x.shape, x.dtype, x)
+    launch_bias_gelu(x, bias, out, (rows, cols), approximate)
+    return out
+
+
+def launch_bias_gelu(x: Any, bias: Any, out: Any, shape: tuple[int, int], approximate: str) -> None:
+    """GELU of (rows, columns) plus bias in memory that was checked."""
+    rows, cols = shape
     bm, bn = EPILOGUE_ROWS, tile(cols, EPILOGUE_COLS)
     bias_gelu_kernel[mk.cdiv(cols, bn), mk.cdiv(rows, bm)](x, bias, out, rows, cols, TANH=approximate == "tanh", BM=bm, BN=bn)
-    return out

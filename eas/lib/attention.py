@@ -50,8 +50,8 @@ def attention_kernel(
 def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, causal: bool = False, scale: float | None = None, tiles: tuple[int, int] | None = None) -> Array:
     """softmax(q @ k.T * scale) @ v of [heads, n, D] arrays; scale is D ** -0.5 unless given."""
     need(q.ndim == 3 and k.shape == v.shape and k.ndim == 3 and (q.shape[0], q.shape[2]) == (k.shape[0], k.shape[2]) and k.shape[1] > 0,
-         f"attention needs q [heads, n, D] and k, v [heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
-    need(q.dtype == k.dtype == v.dtype, f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+         lambda: f"attention needs q [heads, n, D] and k, v [heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
+    need(q.dtype == k.dtype == v.dtype, lambda: f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
     heads, n, d = q.shape
     out = result(out, q.shape, q.dtype, q)
     check_small(q, k)

@@ -24,13 +24,16 @@ def add_kernel(x, y, out, N, BLOCK: constexpr):
 def gelu_kernel(x, a, b, out, N, TANH: constexpr, BLOCK: constexpr):
     offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mask = offs < N
-    v = mk.fma(wide(mk.load(x, offs, mask)), a, b)
-    half = 0.5 * v
+    v = wide(mk.load(x, offs, mask))
+    a, b = mk.cast(a, v.dtype), mk.cast(b, v.dtype)
+    half = mk.fma(v, 0.5 * a, 0.5 * b)
     if TANH:
+        v = mk.fma(v, a, b)
         inner = v * mk.fma(v * v, 0.044715 * 0.7978845608028654, 0.7978845608028654)  # sqrt(2 / pi)
         result = mk.fma(half, mk.tanh(inner), half)
     else:
-        result = mk.fma(half, mk.erf(v * 0.7071067811865476), half)  # sqrt(1 / 2)
+        r = 0.7071067811865476  # sqrt(1 / 2)
+        result = mk.fma(half, mk.erf(mk.fma(v, r * a, r * b)), half)
     mk.store(out, offs, result, mask)
 
 

@@ -22,15 +22,20 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
     number of arguments before `out`, which autograd could not see.
     """
 
+    face: Fn | None = None
+
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal face
         first = args[0] if args else next(iter(kwargs.values()), None)
         if type(first) is np.ndarray or not _is_torch_tensor(first):
             return fn(*args, **kwargs)
         if gradient_args and len(args) <= gradient_args and kwargs.get("out") is None:
-            from eas.lib import torch_faces
+            if face is None:
+                from eas.lib import torch_faces
 
-            return getattr(torch_faces, fn.__name__)(*args, **kwargs)
+                face = getattr(torch_faces, fn.__name__)
+            return face(*args, **kwargs)
         return _on_torch(fn, args, kwargs, makes_integers)
 
     return call

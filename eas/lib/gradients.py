@@ -9,15 +9,16 @@ A row is one block here, whatever its length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from eas import mk
-from eas.lib.arrays import Array, check_rows, dtype_of, result
+from eas.lib.arrays import Array, check_rows
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block, strip
 
+New = Callable[[int, int], Any]
+"""Makes memory for (rows, columns) in the type of sums."""
 PARTS = 32  # programs that add up gradients of weights; fixed, so that sums do not depend on threads
 
 
@@ -73,13 +74,20 @@ def norm_backward_kernel(
 
 
 @kernel
-def column_sums_kernel(parts, sums, n_parts, n_cols, BLOCK: constexpr):
+def column_sums_kernel(parts, more_parts, sums, more_sums, n_parts, n_cols, BLOCK: constexpr):
+    """Sums of the rows of one or two matrices, in their order."""
     cols = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mask = cols < n_cols
-    total = mk.zeros([BLOCK], wide_dtype(parts.dtype))
-    for part in range(n_parts):
-        total += mk.load(parts, part * n_cols + cols, mask)
-    mk.store(sums, cols, total, mask)
+    if parts is not None:
+        total = mk.zeros([BLOCK], wide_dtype(parts.dtype))
+        for part in range(n_parts):
+            total += mk.load(parts, part * n_cols + cols, mask)
+        mk.store(sums, cols, total, mask)
+    if more_parts is not None:
+        total = mk.zeros([BLOCK], wide_dtype(more_parts.dtype))
+        for part in range(n_parts):
+            total += mk.load(more_parts, part * n_cols + cols, mask)
+        mk.store(more_sums, cols, total, mask)
 
 
 def gelu_slope(v, TANH):
@@ -152,34 +160,32 @@ def softmax_backward(grad: Array, y: Array, dx: Array, *, is_log: bool = False) 
     launch[rows](grad, y, dx, cols, BLOCK=mk.next_power_of_2(cols))
 
 
-def norm_backward(grad: Array, x: Array, weight: Array | None, dx: Array, dweight: Array | None, dbias: Array | None, eps: float, *, centred: bool) -> None:
-    """Gradients of layer norm (centred) or rms norm."""
-    rows, cols = check_rows(x)
+def norm_backward(grad: Any, x: Any, weight: Any, dx: Any, dweight: Any, dbias: Any, shape: tuple[int, int], eps: float, new: New, *, centred: bool) -> None:
+    """Gradients of layer norm (centred) or rms norm of (rows, columns)."""
+    rows, cols = shape
     per_part = max(1, mk.cdiv(rows, PARTS))
     parts = mk.cdiv(rows, per_part)
-    weight_parts, bias_parts = (None if d is None else _parts(x, parts, cols) for d in (dweight, dbias))
+    weight_parts, bias_parts = (None if d is None else new(parts, cols) for d in (dweight, dbias))
     norm_backward_kernel[parts](grad, x, weight, dx, weight_parts, bias_parts, rows, cols, float(eps), per_part, CENTRED=centred, BLOCK=mk.next_power_of_2(cols))
-    for made, summed in ((weight_parts, dweight), (bias_parts, dbias)):
-        if summed is not None:
-            column_sums(made, summed, parts)
+    column_sums(weight_parts, bias_parts, dweight, dbias, parts, cols)
 
 
-def bias_gelu_backward(grad: Array, x: Array, bias: Array | None, dx: Array, dbias: Array | None, *, approximate: str) -> None:
-    """Gradients of GELU(x + bias)."""
-    rows, cols = check_rows(x)
+def bias_gelu_backward(grad: Any, x: Any, bias: Any, dx: Any, dbias: Any, shape: tuple[int, int], new: New, *, approximate: str) -> None:
+    """Gradients of GELU(x + bias) of (rows, columns)."""
+    rows, cols = shape
     per_part = max(1, mk.cdiv(rows, PARTS))
     parts, block = mk.cdiv(rows, per_part), strip(cols, 1024)
-    bias_parts = None if dbias is None else _parts(x, parts, cols)
+    bias_parts = None if dbias is None else new(parts, cols)
     bias_gelu_backward_kernel[mk.cdiv(cols, block), parts](grad, x, bias, dx, bias_parts, rows, cols, per_part, TANH=approximate == "tanh", BLOCK=block)
-    if dbias is not None:
-        column_sums(bias_parts, dbias, parts)
+    column_sums(bias_parts, None, dbias, None, parts, cols)
 
 
-def column_sums(parts: Any, sums: Array, n_parts: int) -> None:
-    """sums[j] is the sum of parts[:n_parts, j], in this order."""
-    cols = sums.size
+def column_sums(parts: Any, more_parts: Any, sums: Any, more_sums: Any, n_parts: int, cols: int) -> None:
+    """sums[j] is the sum of parts[:n_parts, j], in this order; the same for more of them."""
+    if parts is None and more_parts is None:
+        return
     block = strip(cols, 1024)
-    column_sums_kernel[mk.cdiv(cols, block)](parts, sums, n_parts, cols, BLOCK=block)
+    column_sums_kernel[mk.cdiv(cols, block)](parts, more_parts, sums, more_sums, n_parts, cols, BLOCK=block)
 
 
 def cross_entropy_backward(grad: Array, x: Array, target: Array, norms: Array, dx: Array, ignore_index: int) -> None:
@@ -187,6 +193,3 @@ def cross_entropy_backward(grad: Array, x: Array, target: Array, norms: Array, d
     rows, cols = check_rows(x)
     cross_entropy_backward_kernel[rows](grad, x, target, norms, dx, cols, ignore_index, BLOCK=row_block(cols))
 
-
-def _parts(x: Array, parts: int, cols: int) -> Array:
-    return result(None, (parts, cols), np.float64 if dtype_of(x).bits == 64 else np.float32, x)

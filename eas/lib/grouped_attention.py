@@ -24,10 +24,12 @@ from eas.lib.arrays import (
 )
 from eas.lib.attention import attention as plain_attention
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
-from eas.lib.sizes import tile
+from eas.lib.sizes import on_metal, tile
 from eas.tensor import Tensor
 
 GROUPED_TILE = (32, 64)  # queries and keys of a block of scores
+CAUSAL_EDGE = 64  # of a square block of scores: it computes less beyond the diagonal
+FEW_KEYS = 128  # up to so many, the diagonal is a large part of the backward: its blocks are half as long
 LOG2_E = math.log2(math.e)  # 2 ** (x * log2(e)) is exp(x), and cheaper
 
 
@@ -128,7 +130,7 @@ def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, mask: A
 
     k and v may have fewer heads, each shared by a group of query heads. A bool mask says what is
     seen, a float mask is added; it broadcasts to [..., heads, n, m]. causal: query i sees the keys
-    up to i. A query that sees nothing gets zeros.
+    up to i. A query that sees nothing gets zeros. There is no dropout, and a mask has no gradient.
     """
     is_plain = mask is None and q.ndim == 3 and q.shape[:1] == k.shape[:1] and k.shape == v.shape
     if is_plain and q.shape[-1] == k.shape[-1]:
@@ -147,8 +149,8 @@ def check_shapes(q: Array, k: Array, v: Array) -> None:
     fits = q.ndim >= 3 and q.ndim == k.ndim == v.ndim and q.shape[:-3] == k.shape[:-3] == v.shape[:-3]
     fits = fits and k.shape[:-1] == v.shape[:-1] and q.shape[-1] == k.shape[-1] and k.shape[-2] > 0
     need(fits and q.shape[-3] % k.shape[-3] == 0,
-         f"attention needs q [..., heads, n, D] and k, v [..., key heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
-    need(q.dtype == k.dtype == v.dtype, f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+         lambda: f"attention needs q [..., heads, n, D] and k, v [..., key heads, m, D], got {q.shape}, {k.shape}, {v.shape}")  # fmt: skip
+    need(q.dtype == k.dtype == v.dtype, lambda: f"attention needs one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
     need_float(q, "attention")
     check_small(q, k, v)
 
@@ -161,7 +163,7 @@ def attend(q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, causal: bool
     heads = q.shape[-3]
     q4, k4, v4, out4 = map(by_head, (q, k, v, out))
     batch = q4.shape[0]
-    bm, bn = tiles or (tile(n, GROUPED_TILE[0]), tile(m, GROUPED_TILE[1]))
+    bm, bn = tiles or _tiles(n, m, causal)
     factor = (d**-0.5 if scale is None else float(scale)) * LOG2_E
     grouped_attention_kernel[mk.cdiv(n, bm), batch * heads](
         q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, n, m, heads, heads // k.shape[-3], factor,
@@ -172,11 +174,25 @@ def attention_backward(grad: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, n
     """Fill the gradients of q, k and v."""
     n, d = q.shape[-2:]
     m, heads, key_heads = k.shape[-2], q.shape[-3], k.shape[-3]
-    bm, bn = tiles or (tile(n, GROUPED_TILE[0]), tile(m, GROUPED_TILE[1]))
+    bm, bn = tiles or _backward_tiles(n, m, max(d, v.shape[-1]), causal)
     q4, k4, v4, out4, grad4, *made = map(by_head, (q, k, v, out, grad, *grads))
     attention_backward_kernel[q4.shape[0] * key_heads](
         q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, grad4, *made, n, m, heads, heads // key_heads,
         d**-0.5 if scale is None else float(scale), D=d, DV=v.shape[-1], BM=bm, BN=bn, CAUSAL=causal)  # fmt: skip
+
+
+def _tiles(n: int, m: int, causal: bool) -> tuple[int, int]:
+    queries, keys = (CAUSAL_EDGE, CAUSAL_EDGE) if causal and not on_metal() else GROUPED_TILE
+    return tile(n, queries), tile(m, keys)
+
+
+def _backward_tiles(n: int, m: int, d: int, causal: bool = False) -> tuple[int, int]:
+    """Queries and keys of a block; on Metal about ten blocks of [edge, d] have to fit into a threadgroup's memory."""
+    if not on_metal():
+        half = CAUSAL_EDGE // 2
+        return (tile(n, half), tile(m, half)) if causal and m <= FEW_KEYS else _tiles(n, m, causal)
+    edge = 32 if d <= 32 else 16 if d <= 64 else 8
+    return min(tile(n), edge), min(tile(m), edge)
 
 
 def by_head(x: Any) -> Any:

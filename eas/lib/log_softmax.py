@@ -85,7 +85,7 @@ def row_losses(x: Array, target: Array, ignore_index: int = -100, *, block: int 
     """(losses, log-sums) of every row of x, in at least f32: what cross_entropy adds up."""
     need_float(x, "cross_entropy")
     rows, cols = check_rows(x)
-    need(target.shape == x.shape[:-1] and dtype_of(target).is_int, f"cross_entropy needs a class (an integer) for each row of {x.shape}, got {target.dtype}{list(target.shape)}")
+    need(target.shape == x.shape[:-1] and dtype_of(target).is_int, lambda: f"cross_entropy needs a class (an integer) for each row of {x.shape}, got {target.dtype}{list(target.shape)}")
     dtype = np.float64 if dtype_of(x).bits == 64 else np.float32
     losses, norms = result(None, x.shape[:-1], dtype, x), result(None, x.shape[:-1], dtype, x)
     block = block or row_block(cols)

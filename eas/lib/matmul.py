@@ -28,7 +28,7 @@ def matmul_kernel(a, b, c, M, N, K, BM: constexpr, BN: constexpr, BK: constexpr)
 def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, int, int] | None = None) -> Array:
     """a @ b of two matrices of one float dtype, summed in at least f32 and rounded once."""
     need(a.ndim == 2 and b.ndim == 2 and a.shape[1] == b.shape[0] and a.dtype == b.dtype,
-         f"matmul needs [M, K] and [K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
+         lambda: f"matmul needs [M, K] and [K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
     need_float(a, "matmul")
     (m, k), n = a.shape, b.shape[1]
     out = result(out, (m, n), a.dtype, a)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eas import mk
-from eas.lib.arrays import Array, check_rows, check_vector, result
+from eas.lib.arrays import Array, check_rows, check_vector, need_float, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block
 
@@ -83,24 +85,38 @@ def long_rms_norm_kernel(x, weight, y, n_cols, eps, BLOCK: constexpr):
 
 def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5, out: Array | None = None, *, block: int | None = None) -> Array:
     """Layer norm along the last axis, then times weight, plus bias."""
+    need_float(x, "layer_norm")
     rows, cols = check_rows(x)
     for v, name in ((weight, "weight"), (bias, "bias")):
         if v is not None:
             check_vector(v, cols, name)
     out = result(out, x.shape, x.dtype, x)
+    launch_layer_norm(x, weight, bias, out, (rows, cols), eps, block)
+    return out
+
+
+def launch_layer_norm(x: Any, weight: Any, bias: Any, out: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> None:
+    """Layer norm of (rows, columns) in memory that was checked."""
+    rows, cols = shape
     block = block or row_block(cols)
     launch = layer_norm_kernel if cols <= block else long_layer_norm_kernel
     launch[rows](x, weight, bias, out, cols, float(eps), BLOCK=block)
-    return out
 
 
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None, *, block: int | None = None) -> Array:
     """RMS norm along the last axis, then times weight."""
+    need_float(x, "rms_norm")
     rows, cols = check_rows(x)
     if weight is not None:
         check_vector(weight, cols, "weight")
     out = result(out, x.shape, x.dtype, x)
+    launch_rms_norm(x, weight, out, (rows, cols), eps, block)
+    return out
+
+
+def launch_rms_norm(x: Any, weight: Any, out: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> None:
+    """RMS norm of (rows, columns) in memory that was checked."""
+    rows, cols = shape
     block = block or row_block(cols)
     launch = rms_norm_kernel if cols <= block else long_rms_norm_kernel
     launch[rows](x, weight, out, cols, float(eps), BLOCK=block)
-    return out

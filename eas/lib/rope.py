@@ -34,7 +34,7 @@ def rope_kernel(x, out, n_rows, n, first, rate, HALF: constexpr, PAIRED: constex
 def rope(x: Array, out: Array | None = None, *, theta: float = 10000.0, first: int = 0, interleaved: bool = False) -> Array:
     """Rotate [..., n, D] by position (from `first` on): halves of D are pairs, or neighbours if interleaved."""
     need_float(x, "rope")
-    need(x.ndim >= 2 and x.shape[-1] % 2 == 0 and x.size > 0, f"rope needs [..., n, D] with an even D, got shape {x.shape}")
+    need(x.ndim >= 2 and x.shape[-1] % 2 == 0 and x.shape[-1] > 0, f"rope needs [..., n, D] with an even D, got shape {x.shape}")
     check_small(x)
     n, d = x.shape[-2:]
     rows, half = x.size // d, d // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from eas import mk
@@ -13,7 +14,7 @@ LOOP_BLOCK = 4096  # step through rows that are longer: 16 KiB of f32, half an L
 SUM_BLOCK = 1 << 14  # fewest elements that become one partial sum; at most 16 times as many do
 PARTIAL_SUMS = 64  # of a large array: enough for many threads, few to add
 TILE = 64  # edge of a square f32 tile: 16 KiB
-DOT_TILE = (256, 256, 128)  # 128 KiB of f32 per operand: a share of an L2 cache
+DOT_TILE = (96, 64, 128)  # whole blocks of registers; small, so that threads finish together
 SCORES_TILE = 128  # edge of the block of scores that attention holds
 MIN_TILE = 16
 METAL_TILE = 32  # edge of any tile on Metal, where a threadgroup has 32 KiB for all of its blocks
@@ -43,6 +44,8 @@ def sum_block(n: int) -> int:
 def row_block(cols: int) -> int:
     """The whole row if a block can hold it, else the step of a loop over it."""
     whole = mk.next_power_of_2(cols)
+    if whole <= METAL_ROW_BLOCK:  # anywhere; which device it is takes longer to find out
+        return whole
     return whole if whole <= (METAL_ROW_BLOCK if on_metal() else ROW_BLOCK) else LOOP_BLOCK
 
 
@@ -59,13 +62,19 @@ def strip(extent: int, largest: int) -> int:
 
 def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
     """A multiple of `step` near `largest` that leaves little of the last tile empty."""
+    extent = max(extent, 1)  # of an array without elements
     share = mk.cdiv(extent, mk.cdiv(extent, largest))
     return int(mk.cdiv(share, step) * step)
 
 
 def dot_tiles(m: int, n: int, k: int, programs: int = 1) -> tuple[int, int, int]:
     """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
-    bm, bn, bk = METAL_DOT_TILE if on_metal() else DOT_TILE
+    return _dot_tiles(m, n, k, programs, METAL_DOT_TILE if on_metal() else DOT_TILE)
+
+
+@functools.lru_cache(maxsize=1024)
+def _dot_tiles(m: int, n: int, k: int, programs: int, largest: tuple[int, int, int]) -> tuple[int, int, int]:
+    bm, bn, bk = largest
     while bm > 2 * MIN_TILE and mk.cdiv(m, bm) * mk.cdiv(n, bn) < programs:
         bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)
     return even_tile(m, bm, 4), even_tile(n, bn), even_tile(k, bk)

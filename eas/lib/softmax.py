@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from eas import mk
-from eas.lib.arrays import Array, check_rows, result
+from eas.lib.arrays import Array, check_rows, need_float, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block
 
@@ -45,6 +45,7 @@ def long_softmax_kernel(x, y, n_cols, BLOCK: constexpr):
 
 def softmax(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
     """Softmax along the last axis of an array of floats."""
+    need_float(x, "softmax")
     rows, cols = check_rows(x)
     out = result(out, x.shape, x.dtype, x)
     block = block or row_block(cols)

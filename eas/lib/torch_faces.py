@@ -9,14 +9,16 @@ from torch import Tensor
 
 from eas.errors import ArgumentError
 from eas.lib import activations, gradients, grouped_attention
+from eas.lib.activations import launch_bias_gelu
+from eas.lib.arrays import check_rows, check_vector, need_float
 from eas.lib.faces import as_array
 from eas.lib.log_softmax import log_softmax as _log_softmax
 from eas.lib.log_softmax import row_losses
-from eas.lib.norms import layer_norm as _layer_norm
-from eas.lib.norms import rms_norm as _rms_norm
+from eas.lib.norms import launch_layer_norm, launch_rms_norm
 from eas.lib.sizes import flat_block
 from eas.lib.softmax import softmax as _softmax
 from eas.torch_op import torch_op
+from eas.torch_quick import quick
 
 _NUMPY_HAS = {torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.bool}
 # What the schemas are made of; torch has no types for mypy here.
@@ -28,13 +30,15 @@ def memory(x: Any) -> Any:
     """The memory of a tensor inside of an operator, where it is a plain CPU tensor or None."""
     if x is None:
         return None
-    if x.dtype in _NUMPY_HAS and x.device.type == "cpu" and (x.data_ptr() or not x.numel()):
+    if x.dtype in _NUMPY_HAS and x.is_cpu and (x.data_ptr() or not x.numel()):
         return x.detach().numpy()
     return as_array(x.detach())
 
 
 def like(x: Tensor) -> Tensor:
     """New contiguous memory of the shape and dtype of `x`."""
+    if x.layout is not torch.strided:
+        as_array(x)  # says what is wrong with it
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -80,34 +84,70 @@ def log_softmax_op(x: Tensor) -> Tensor:
 # --- norms --------------------------------------------------------------------------------------
 
 
+def rows_of(x: Tensor, **vectors: Tensor | None) -> tuple[int, int]:
+    """(rows, columns) of x, whose rows are as long as the vectors."""
+    n = x.numel()
+    if x.dim() and x.shape[-1] and n < 2**31:
+        last = x.shape[-1:]
+        for v in vectors.values():
+            if v is not None and v.shape != last:
+                break
+        else:
+            return n // last[0], last[0]
+    _, cols = check_rows(memory(x))
+    for name, v in vectors.items():
+        if v is not None:
+            check_vector(memory(v), cols, name)
+    raise AssertionError("unreachable")
+
+
+def need_floats(x: Tensor, name: str) -> None:
+    """Refuse integers; what has no plain memory, quantised tensors for example, is refused for that."""
+    if not x.is_floating_point():
+        need_float(memory(x), name)
+
+
+def whole(x: Tensor | None) -> Any:
+    """A tensor in row-major order; kernels take torch tensors of torch's own classes as they are."""
+    return x if x is None or x.is_contiguous() else x.contiguous()
+
+
+def sums_like(x: Tensor) -> Any:
+    """Makes memory for sums of the elements of x."""
+    return lambda rows, cols: torch.empty((rows, cols), dtype=_wide(x), device=x.device)
+
+
 def _layer_norm_backward(grad: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Three:
     dx, dweight, dbias = like(x), like_or_empty(weight, x), like_or_empty(bias, x)
     gradients.norm_backward(
-        flat(grad), flat(x), flat(weight), memory(dx), None if weight is None else memory(dweight),
-        None if bias is None else memory(dbias), eps, centred=True,
+        whole(grad), whole(x), whole(weight), dx, None if weight is None else dweight, None if bias is None else dbias,
+        rows_of(x), eps, sums_like(x), centred=True,
     )  # fmt: skip
     return dx, dweight, dbias
 
 
 @torch_op("eas::layer_norm", backward=_layer_norm_backward, vmap="leading", autocast=torch.float32)
 def layer_norm_op(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    out = like(x)
-    _layer_norm(flat(x), flat(weight), flat(bias), eps, memory(out))
+    need_floats(x, "layer_norm")
+    shape, out = rows_of(x, weight=weight, bias=bias), like(x)
+    launch_layer_norm(whole(x), whole(weight), whole(bias), out, shape, eps)
     return out
 
 
 def _rms_norm_backward(grad: Tensor, x: Tensor, weight: Tensor | None, eps: float) -> Two:
     dx, dweight = like(x), like_or_empty(weight, x)
     gradients.norm_backward(
-        flat(grad), flat(x), flat(weight), memory(dx), None if weight is None else memory(dweight), None, eps, centred=False
+        whole(grad), whole(x), whole(weight), dx, None if weight is None else dweight, None,
+        rows_of(x), eps, sums_like(x), centred=False,
     )  # fmt: skip
     return dx, dweight
 
 
 @torch_op("eas::rms_norm", backward=_rms_norm_backward, vmap="leading", autocast=torch.float32)
 def rms_norm_op(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    out = like(x)
-    _rms_norm(flat(x), flat(weight), eps, memory(out))
+    need_floats(x, "rms_norm")
+    shape, out = rows_of(x, weight=weight), like(x)
+    launch_rms_norm(whole(x), whole(weight), out, shape, eps)
     return out
 
 
@@ -117,15 +157,18 @@ def rms_norm_op(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 def _bias_gelu_backward(grad: Tensor, x: Tensor, bias: Tensor | None, approximate: str) -> Two:
     dx, dbias = like(x), like_or_empty(bias, x)
     gradients.bias_gelu_backward(
-        flat(grad), flat(x), flat(bias), memory(dx), None if bias is None else memory(dbias), approximate=approximate
+        whole(grad), whole(x), whole(bias), dx, None if bias is None else dbias, rows_of(x), sums_like(x), approximate=approximate
     )  # fmt: skip
     return dx, dbias
 
 
 @torch_op("eas::bias_gelu", backward=_bias_gelu_backward, vmap="leading")
 def bias_gelu_op(x: Tensor, bias: Tensor | None, approximate: str) -> Tensor:
-    out = like(x)
-    activations.bias_gelu(flat(x), flat(bias), memory(out), approximate=approximate)  # type: ignore[arg-type]  # checked there
+    need_floats(x, "bias_gelu")
+    if approximate not in ("none", "tanh"):
+        activations.bias_gelu(memory(x), None, approximate=approximate)  # type: ignore[arg-type]  # says what is wrong
+    shape, out = rows_of(x, bias=bias), like(x)
+    launch_bias_gelu(whole(x), whole(bias), out, shape, approximate)
     return out
 
 
@@ -223,37 +266,54 @@ def attention_op(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: b
 
 # --- what eas.lib calls -------------------------------------------------------------------------
 
+_softmax_call = quick(softmax_op)
+_log_softmax_call = quick(log_softmax_op)
+_layer_norm_call = quick(layer_norm_op)
+_rms_norm_call = quick(rms_norm_op)
+_bias_gelu_call = quick(bias_gelu_op)
+_silu_call = quick(silu_op)
+_swiglu_call = quick(swiglu_op)
+_losses_call = quick(losses_op)
+_attention_call = quick(attention_op)
+
 
 def softmax(x: Tensor, *, block: int | None = None) -> Tensor:
-    return softmax_op(x)
+    return _softmax_call(x)
 
 
 def log_softmax(x: Tensor, *, block: int | None = None) -> Tensor:
-    return log_softmax_op(x)
+    return _log_softmax_call(x)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *, block: int | None = None) -> Tensor:
-    return layer_norm_op(x, weight, bias, eps)
+    return _layer_norm_call(x, weight, bias, eps)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-5, *, block: int | None = None) -> Tensor:
-    return rms_norm_op(x, weight, eps)
+    return _rms_norm_call(x, weight, eps)
 
 
 def bias_gelu(x: Tensor, bias: Tensor | None = None, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
-    return bias_gelu_op(x, bias, approximate)
+    return _bias_gelu_call(x, bias, approximate)
+
+
+def gelu(x: Tensor, a: float = 1.0, b: float = 0.0, *, approximate: Literal["none", "tanh"] = "none", block: int | None = None) -> Tensor:
+    given = x if (a, b) == (1.0, 0.0) else x * a + b
+    if given.dim() == 0 or given.numel() == 0:
+        return _bias_gelu_call(given.reshape(-1, 1), None, approximate).reshape(given.shape)
+    return _bias_gelu_call(given, None, approximate)
 
 
 def silu(x: Tensor, *, block: int | None = None) -> Tensor:
-    return silu_op(x)
+    return _silu_call(x)
 
 
 def swiglu(gate: Tensor, up: Tensor, *, block: int | None = None) -> Tensor:
-    return swiglu_op(gate, up)
+    return _swiglu_call(gate, up)
 
 
 def cross_entropy(x: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean", block: int | None = None) -> Tensor:
-    losses, _ = losses_op(x, target, ignore_index)
+    losses, _ = _losses_call(x, target, ignore_index)
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -268,4 +328,4 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, ca
         raise ArgumentError(
             "eas.lib.attention has no gradient for its mask", hint="pass mask.detach()"
         )
-    return attention_op(q, k, v, mask, causal, q.shape[-1] ** -0.5 if scale is None else scale)[0]
+    return _attention_call(q, k, v, mask, causal, q.shape[-1] ** -0.5 if scale is None else scale)[0]

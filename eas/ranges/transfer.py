@@ -339,6 +339,11 @@ def contiguous_hint(a: Range, n: int, multiple: int, out: Type) -> Range:
     return Range(a.lo, a.hi, a.multiple, (*others, Contiguity(run, lcm(last.at(run), multiple), 1)))
 
 
+def _lane(inst: Inst, operands: Sequence[Range], out: Type) -> Range:
+    lanes = dict(inst.attrs).get("lanes")
+    return full(out) if lanes is None else Range(0, lanes - 1)
+
+
 def _start(inst: Inst, operands: Sequence[Range], out: Type) -> Range:
     """A new buffer: its pointer is its start."""
     return single(0, ())
@@ -355,6 +360,7 @@ _ROWS: dict[str, Transfer] = {
     "tid": _tid,
     "local_id": _between(0, 1023),
     "lane_id": _between(0, 31),
+    "lane": _lane,
     "sg_id": _between(0, 31),
     "add": lambda inst, xs, out: add(xs[0], xs[1], out.shape),
     "addptr": lambda inst, xs, out: add(xs[0], xs[1], out.shape),

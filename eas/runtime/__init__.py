@@ -49,6 +49,8 @@ class Runtime(ABC):
     name: str
     ignored_facts: frozenset[str] = frozenset()
     """Kinds of launch facts that make no difference to its code, and so no variants."""
+    used_hints: frozenset[str] = frozenset()
+    """Hints to a target (`num_warps`) that make a difference to its code."""
 
     def is_available(self) -> bool:
         """Whether kernels can run here; never raises."""
@@ -70,6 +72,14 @@ class Runtime(ABC):
     def synchronize(self) -> None:
         """Everything launched before has ended; an asynchronous runtime overrides this."""
         return
+
+    def prepare(self, executable: Executable) -> None:
+        """Compile what a launch would compile first, so that a measured launch does not."""
+        return
+
+    def work(self, executable: Executable, args: Sequence[object]) -> tuple[int | None, int | None]:
+        """Bytes that one program moves and float operations that it does, where that is known."""
+        return None, None
 
     def benchmark(
         self,
@@ -160,6 +170,9 @@ def _first_available() -> Runtime:
 
 
 def _runtime(name: str) -> Runtime:
+    known = _runtimes.get(name)
+    if known is not None:
+        return known
     with _lock:
         if name not in _runtimes:
             row = next(b for b in BACKENDS if b.name == name)

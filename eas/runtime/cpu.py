@@ -6,8 +6,6 @@ import ctypes
 import functools
 import math
 import struct
-import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, cast
 
@@ -183,6 +181,22 @@ class CpuRuntime(Runtime):
         if errors:
             raise errors[0]
 
+    def prepare(self, executable: Executable) -> None:
+        self.loaded(cast(NativeExecutable, executable))
+        pool()
+
+    def work(self, executable: Executable, args: Sequence[object]) -> tuple[int | None, int | None]:
+        native = cast(NativeExecutable, executable).native
+        nbytes = getattr(native, "nbytes_per_program", None)
+        flops = getattr(native, "flops_per_program", None)
+        if nbytes is not None and flops is not None:
+            return nbytes, flops
+        from eas.cost import program_cost  # with the numbers of this launch more is known
+
+        numbers = {a.name: v for a, v in zip(executable.module.args, args, strict=True) if isinstance(v, int)}
+        cost = program_cost(executable.module, numbers)
+        return cost.nbytes, cost.flops
+
     def loaded(self, executable: NativeExecutable) -> LoadedKernel:
         """The code of an executable in memory; compiled on first use."""
         found = executable.loaded
@@ -213,34 +227,18 @@ def _execute(
     log: DeviceLog | None = None,
 ) -> None:
     """Run the programs on this thread and the pool; `held` is the memory that `slots` points to."""
-    programs = grid[0] * grid[1] * grid[2]
-    start = time.perf_counter()
     pool().run(
         kernel.address,
         ctypes.addressof(slots),
-        programs,
+        math.prod(grid),
         n_threads=1 if setting_now(config.noopt) else num_threads(),
         scratch_nbytes=kernel.scratch_nbytes,
         rate=ctypes.addressof(kernel.rate),
     )
-    if setting_now(config.debug) >= 2:
-        _report(executable, grid, programs, time.perf_counter() - start)
     if log is not None:
         log.show(executable.name, grid)
     if record.flag:
         raise_error(executable.name, executable.native.places, grid, record)
-
-
-def _report(executable: NativeExecutable, grid: Grid, programs: int, seconds: float) -> None:
-    """The rates of a launch, where the code generator knows what a program moves or computes."""
-    rates = []
-    for attribute, unit in (("nbytes_per_program", "GB/s"), ("flops_per_program", "GFLOPS")):
-        amount = getattr(executable.native, attribute, None)
-        if amount and seconds > 0:
-            rates.append(f"{amount * programs / seconds / 1e9:.2f} {unit}")
-    if rates:
-        where = f"eas: {executable.name}  grid {grid[0]}x{grid[1]}x{grid[2]}"
-        print(f"{where}  {seconds * 1e6:.1f} us  {'  '.join(rates)}", file=sys.stderr)
 
 
 def raise_error(

@@ -1,13 +1,14 @@
 """What `EAS_DEBUG` prints, all of it to stderr: backends and a summary, launches, the IR.
 
 1 and above: each backend once when it first runs a kernel, and a closing line when the process ends.
-2 and above: one line per launch, and the rates of a native one. 4 and above: the LLVM or Metal
+2 and above: one line per launch, with the rates of a native one. 4 and above: the LLVM or Metal
 text of each variant. 5: its IR, and the scheduled IR that the text was made from. 3 stands for the lazy graph.
 """
 
 from __future__ import annotations
 
 import atexit
+import math
 import sys
 import threading
 import time
@@ -26,11 +27,19 @@ def run(runtime: Runtime, executable: Executable, args: Sequence[object], grid: 
         runtime.run(executable, args, grid, sync=sync)
         return
     _ledger.open(runtime.name)
+    runtime.prepare(executable)
     start = time.perf_counter()
     runtime.run(executable, args, grid, sync=True)
-    line = _ledger.count(runtime.name, executable.name, grid, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    line = _ledger.count(runtime.name, executable.name, grid, seconds)
     if level >= 2:
-        _print(line)
+        _print(line + _rates(runtime.work(executable, args), math.prod(grid), seconds))
+
+
+def _rates(work: tuple[int | None, int | None], programs: int, seconds: float) -> str:
+    """The end of a launch's line, where it is known what a program moves and computes."""
+    amounts = zip(work, ("GB/s", "GFLOPS"), strict=True)
+    return "".join(f"  {amount * programs / seconds / 1e9:8.2f} {unit}" for amount, unit in amounts if amount and seconds > 0)
 
 
 def note(level: int, text: str) -> None:

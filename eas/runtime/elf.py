@@ -116,6 +116,7 @@ class _Memory:
         if address in (None, ctypes.c_void_p(-1).value):
             raise MemoryError(f"no {nbytes} bytes for code: {_reason()}")
         self.address: int = address
+        self._munmap = _libc().munmap  # at the end of the process the names of this module go first
 
     def seal(self, nbytes: int) -> None:
         """Make the first pages executable and read-only: no page is ever both."""
@@ -124,7 +125,7 @@ class _Memory:
             raise CannotLoad(f"the system refuses executable memory: {_reason()}")
 
     def unmap(self) -> None:
-        _libc().munmap(self.address, self.nbytes)
+        self._munmap(self.address, self.nbytes)
 
 
 class _Layout:

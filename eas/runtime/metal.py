@@ -15,6 +15,7 @@ class MetalRuntime(Runtime):
     """Will run Metal kernels on the GPU of a Mac."""
 
     name = "mps"
+    used_hints = frozenset({"num_warps"})
 
     def why_unavailable(self) -> str | None:
         platform: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform

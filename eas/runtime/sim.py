@@ -22,6 +22,7 @@ class SimRuntime(Runtime):
     """Runs generated Metal text on this computer."""
 
     name = "sim"
+    used_hints = frozenset({"num_warps"})
 
     def __init__(self) -> None:
         self.queue = LaunchQueue()
