@@ -18,6 +18,7 @@ from benchmarks.registry import Call
 SAMPLE_SECONDS = 200e-6  # shorter calls are repeated inside one sample
 SETTLE_SECONDS = 2e-3  # between turns: workers of the last one park, the scheduler forgives us
 SAMPLES_PER_TURN = 3
+WARM_CALLS, WARM_SECONDS = 20, 20e-3  # before a call is measured: first calls compile, load, learn
 QUIET = 0.03  # share of a sample that its threads may have waited for a core
 ENOUGH = 3  # quiet samples that make a timing believable
 FAR = 4.0  # who is this much slower than the best after some turns is not timed to the end
@@ -104,10 +105,16 @@ def collect(calls: dict[str, Call], rounds: int) -> dict[str, Timing]:
 
 
 def _repeats(call: Call) -> int:
+    """Calls per sample, by the fastest of the first calls."""
     call()
-    start = time.perf_counter()
-    call()
-    once = time.perf_counter() - start
+    once, end = float("inf"), time.perf_counter() + WARM_SECONDS
+    for _ in range(WARM_CALLS):
+        start = time.perf_counter()
+        call()
+        now = time.perf_counter()
+        once = min(once, now - start)
+        if now > end:
+            break
     return max(1, int(SAMPLE_SECONDS / max(once, 1e-9)))
 
 

@@ -180,7 +180,8 @@ def main() -> None:
         steady = sorted(run.seconds[len(run.seconds) // 5 :])
         print(f"{name:6} loss {run.losses[0]:.4f} -> {run.losses[-1]:.4f}   step {1e3 * steady[len(steady) // 2]:.1f} ms median, {1e3 * steady[0]:.1f} ms best")
     if given.compare:
-        ratio = sorted(a / b for a, b in zip(runs[0].seconds, runs[1].seconds, strict=True))
+        warm = len(runs[0].seconds) // 5  # the first steps compile kernels
+        ratio = sorted(a / b for a, b in zip(runs[0].seconds[warm:], runs[1].seconds[warm:], strict=True))
         far = max(abs(a - b) for a, b in zip(runs[0].losses, runs[1].losses, strict=True))
         print(f"time of a step, eas / torch: {ratio[len(ratio) // 2]:.3f} median; largest difference of losses {far:.2e}")
 
