@@ -1,5 +1,7 @@
 """Options and fixtures of all pytest suites."""
 
+import gc
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -16,15 +18,35 @@ def pytest_configure(config):
         os.environ["EAS_SIM_CACHE_DIR"] = str(config.cache.mkdir("eas-sim"))
 
 
+def pytest_collection_finish(session):
+    """Thousands of collected tests live to the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 50)
+
+
+def pytest_unconfigure():
+    """What is garbage goes while the modules that take it away are still there."""
+    gc.unfreeze()
+    gc.collect()
+
+
 def pytest_addoption(parser):
     parser.addoption("--backend", default="", help="comma list for tests/backend; default: every available one")
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden; then read the diff")
 
 
+@pytest.fixture(scope="session")
+def _cache_dirs(tmp_path_factory):
+    """Folders that do not exist yet: a tmp_path of each test would be made, and looked for among all the others."""
+    parent = tmp_path_factory.mktemp("caches")
+    return (str(parent / str(n)) for n in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _private_cache(tmp_path, monkeypatch):
+def _private_cache(_cache_dirs, monkeypatch):
     """No test sees what another one, or the user, has compiled."""
-    monkeypatch.setenv("EAS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EAS_CACHE_DIR", next(_cache_dirs))
 
 
 def available_backends(config):

@@ -32,10 +32,14 @@ def nearest(x: float | int, dtype: DType) -> float:
     if isinstance(x, float) and (x == 0 or math.isnan(x)):
         return x
     limit = largest if dtype is dtypes.f8e4m3 else math.inf
-    if isinstance(x, float) and math.isinf(x):
+    if isinstance(x, float) and abs(x) >= 2 * largest:
         return math.copysign(limit, x)
     if dtype is dtypes.f64 and isinstance(x, float):
         return x
+    if isinstance(x, float):  # the same as below: scaling by powers of two is exact, `round` takes halves to even
+        unit_exponent = max(math.frexp(x)[1] - 1, least) - mantissa
+        rounded = math.ldexp(round(math.ldexp(x, -unit_exponent)), unit_exponent)
+        return math.copysign(rounded if abs(rounded) <= largest else limit, x)
     exact = Fraction(x)
     if exact == 0:
         return 0.0

@@ -14,8 +14,10 @@ from eas.ir import walk
 
 METAL = ("mps", "sim")  # the targets that may refuse a kernel, and why
 REFUSALS = re.compile("has no f64|has no 64-bit atomic|bytes of threadgroup memory")
-SHAPES = ((128,), (33,), (3, 5), (7,), (1,))  # what every elementwise op is given, in one kernel
-SPAN = sum(math.prod(shape) for shape in SHAPES)
+SHAPES = ((128,), (33,), (3, 5), (7,), (1,))  # what an elementwise op is given, in one kernel
+FEW_SHAPES = ((128,), (7,))
+# The dtypes that meet every shape; the others differ from them in one way each, and meet every op.
+THOROUGH = (dtypes.f32, dtypes.i32, dtypes.f16, dtypes.u8, dtypes.i64)
 
 
 def launch(backend: str, kernel: eas.Kernel, *args, grid=None, **meta) -> None:
@@ -47,9 +49,17 @@ def op_names(kernel: eas.Kernel, *args, **meta) -> set[str]:
     return {inst.op.name for inst in walk(kernel.compile(*args, **meta).traced.body)}
 
 
-def pieces(first, n):
+def shapes_for(dtype: DType) -> tuple[tuple[int, ...], ...]:
+    return SHAPES if dtype in THOROUGH else FEW_SHAPES
+
+
+def span(shapes) -> int:
+    return sum(map(math.prod, shapes))
+
+
+def pieces(first, n, shapes):
     """(offsets, mask) of one block per shape, from `first` on; lanes at or past n are masked off."""
-    for shape in SHAPES:
+    for shape in shapes:
         size = math.prod(shape)
         offsets = first + mk.arange(0, size)
         if len(shape) > 1:
@@ -59,20 +69,20 @@ def pieces(first, n):
 
 
 @eas.kernel
-def unary_kernel(x, y, n, F: eas.constexpr):
-    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+def unary_kernel(x, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
         mk.store(y, offsets, F(mk.load(x, offsets, mask)), mask)
 
 
 @eas.kernel
-def binary_kernel(a, b, y, n, F: eas.constexpr):
-    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+def binary_kernel(a, b, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
         mk.store(y, offsets, F(mk.load(a, offsets, mask), mk.load(b, offsets, mask)), mask)
 
 
 @eas.kernel
-def ternary_kernel(a, b, c, y, n, F: eas.constexpr):
-    for offsets, mask in list(pieces(mk.program_id(0) * SPAN, n)):
+def ternary_kernel(a, b, c, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+    for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
         x = F(mk.load(a, offsets, mask), mk.load(b, offsets, mask), mk.load(c, offsets, mask))
         mk.store(y, offsets, x, mask)
 
@@ -80,10 +90,10 @@ def ternary_kernel(a, b, c, y, n, F: eas.constexpr):
 BY_ARITY = {1: unary_kernel, 2: binary_kernel, 3: ternary_kernel}
 
 
-def elementwise(backend: str, fn, inputs: list, out, op: str) -> None:
+def elementwise(backend: str, fn, inputs: list, out, op: str, shapes=SHAPES) -> None:
     """Launch fn over equally long buffers into `out`, which is one element longer and stays so."""
     kernel = BY_ARITY[len(inputs)]
     n = inputs[0].size
     args = (*inputs, out, n)
-    launch(backend, kernel, *args, grid=-(-n // SPAN), F=fn)
-    assert op in op_names(kernel, *args, F=fn), f"the kernel does not use {op}"
+    launch(backend, kernel, *args, grid=-(-n // span(shapes)), F=fn, SHAPES=shapes)
+    assert op in op_names(kernel, *args, F=fn, SHAPES=shapes), f"the kernel does not use {op}"

@@ -50,6 +50,21 @@ erf = np.vectorize(math.erf)
 # --- leading shapes ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("leading", [(0,), (2, 0)])
+def test_no_elements(backend, rng, leading):
+    """Arrays without elements give arrays without elements, of the right shape."""
+    x, w = np.ones((*leading, 6), np.float32), np.ones(6, np.float32)
+    for made in (lib.softmax(x), lib.layer_norm(x, w, w), lib.rms_norm(x, w), lib.gelu(x), lib.bias_gelu(x, w), lib.silu(x), lib.dropout(x, 0.5, 1), lib.cumsum(x)):
+        assert made.shape == x.shape
+    assert lib.argmax(x).shape == lib.cross_entropy(x, np.ones(leading, np.int64), reduction="none").shape == leading
+    assert lib.linear(x, np.ones((4, 6), np.float32)).shape == lib.matmul(x, np.ones((6, 4), np.float32)).shape == (*leading, 4)
+    assert lib.rope(np.ones((*leading, 3, 4), np.float32)).shape == (*leading, 3, 4)
+    heads = np.ones((*leading, 2, 3, 4), np.float32)
+    assert lib.attention(heads, heads, heads).shape == heads.shape
+    assert [part.shape for part in lib.topk(x, 2)] == [(*leading, 2)] * 2
+    assert not lib.matmul(np.ones((2, 0), np.float32), np.ones((0, 3), np.float32)).any()
+
+
 @pytest.mark.parametrize("shape", [(7,), (1, 1), (2, 3, 5), (2, 1, 3, 33)])
 def test_row_functions_take_any_leading_shape(backend, rng, shape):
     x = normal(rng, shape)
@@ -284,3 +299,11 @@ def test_topk_takes_the_first_of_equals(backend, rng, block, k, kind):
     assert np.array_equal(values, np.take_along_axis(x, order, 1))
     with pytest.raises(eas.ArgumentError, match="k is 78, but rows have 77 elements"):
         lib.topk(x, 78)
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups", "size"), [(1, 1, 1, 1, 3), (2, 1, 1, 2, 3), (1, 0, 1, 1, 1), (3, 2, 2, 1, 2)])
+def test_conv2d_of_many_channels(backend, rng, stride, padding, dilation, groups, size):
+    x, w, bias = normal(rng, (2, 16 * groups, 7, 19)), normal(rng, (6 * groups, 16, size, size)), normal(rng, 6 * groups)
+    want = conv2d(x, w, stride, padding, dilation, groups) + bias[:, None, None]
+    got = lib.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    close(got, want, scale=16)

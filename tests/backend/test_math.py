@@ -133,6 +133,16 @@ def test_function_of_one_is_within_its_bound(backend, op, dtype):
     check(backend, op, dtype, [points(dtype, 0)], fn, meaning)
 
 
+LGAMMA_ZEROS = (-2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598, -4.039361839740537, -4.991544640560048, -5.998607480080875, -6.001385294453155, -7.000198333407325, -7.999975197095821, -9.000002755714823)  # fmt: skip
+
+
+def test_lgamma_keeps_its_bound_where_it_is_nearly_zero(backend):
+    steps = np.concatenate([np.arange(-20, 21), 2 ** np.arange(5, 16), -(2 ** np.arange(5, 16))])
+    around = [np.float32(z) + steps * np.spacing(np.float32(z)) for z in LGAMMA_ZEROS]
+    fn, meaning = UNARY["lgamma"]
+    check(backend, "lgamma", dtypes.f32, [np.concatenate(around).astype(np.float32).tolist()], fn, meaning)
+
+
 @_cases(BINARY)
 def test_function_of_two_is_within_its_bound(backend, op, dtype):
     need_dtype(backend, dtype)

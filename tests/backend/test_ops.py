@@ -22,7 +22,7 @@ from tests.backend.formats import (
     sample,
     wrapped,
 )
-from tests.backend.launches import elementwise, need_dtype, without_subnormals
+from tests.backend.launches import elementwise, need_dtype, shapes_for, without_subnormals
 
 # --- what each op means, on Python's own numbers ----------------------------------------------
 
@@ -193,7 +193,7 @@ def test_op_agrees_with_python(backend, op, dtype):
     n = len(operands[0])
     out_dtype = dtypes.bool_ if op in PREDICATES else dtype
     out = poison(n + 1, out_dtype)
-    elementwise(backend, fn, [buffer(xs, dtype) for xs in operands], out, op)
+    elementwise(backend, fn, [buffer(xs, dtype) for xs in operands], out, op, shapes_for(dtype))
     want = contents(buffer([rounded(meaning(*xs, dtype), out_dtype) for xs in zip(*operands, strict=True)], out_dtype))
     where = f"{op} {dtype}"
     assert_identical(contents(out)[:n], want, out_dtype, op not in ZERO_SIGN_UNSPECIFIED, where)
@@ -211,7 +211,7 @@ def test_select_takes_every_dtype(backend, dtype):
     b = a[::-1]
     pick = sample(dtypes.bool_, len(a), 1)
     out = poison(len(a) + 1, dtype)
-    elementwise(backend, _chosen, [buffer(pick, dtypes.bool_), buffer(a, dtype), buffer(b, dtype)], out, "select")
+    elementwise(backend, _chosen, [buffer(pick, dtypes.bool_), buffer(a, dtype), buffer(b, dtype)], out, "select", shapes_for(dtype))
     want = [x if p else y for p, x, y in zip(pick, a, b, strict=True)]
     assert_identical(contents(out)[:-1], contents(buffer(want, dtype)), dtype)
 

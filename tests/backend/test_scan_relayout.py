@@ -169,3 +169,25 @@ def test_histograms_share_the_loop_of_their_keys(backend, shape):
     want = [np.sum(x == k) + np.sum(large == k) for k in range(7)]
     np.testing.assert_array_equal(counts, want)
     assert sums[0] == x.sum()
+
+
+def _better(a, i, b, j):
+    """The combine function of argmax."""
+    first = (a > b) | ((a == b) & (i < j)) | (mk.isnan(a) & (~mk.isnan(b) | (i < j)))
+    return mk.where(first, a, b), mk.where(first, i, j)
+
+
+@eas.kernel
+def running_best_kernel(x, y, N: eas.constexpr):
+    i = mk.arange(0, N)
+    _, at = mk.associative_scan((mk.load(x, i), i), 0, _better)
+    mk.store(y, i, at)
+
+
+@pytest.mark.parametrize("n", [200, 512])
+def test_place_of_the_best_so_far(backend, n):
+    """A function that reductions know the neutral elements of, as a scan."""
+    x = np.random.default_rng(5).integers(0, 50, n).astype(np.float32)
+    y = np.full(n, -1, np.int32)
+    launch(backend, running_best_kernel, x, y, grid=1, N=n)
+    np.testing.assert_array_equal(y, [int(np.argmax(x[: k + 1])) for k in range(n)])

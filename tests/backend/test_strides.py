@@ -133,3 +133,45 @@ def test_a_parameter_may_have_the_name_of_a_hidden_argument(backend):
     assert y[0] == 507
     with pytest.raises(eas.ArgumentError, match="has no argument `x_stride0_`"):
         kernel(np.ones((3, 5), np.float32), 7, y, x_stride0_=3)
+
+
+# --- strides as arguments, as kernels written for Triton have them ---------------------------------
+
+
+@eas.kernel
+def told(x, y, M, N, stride_xm, stride_xn, stride_ym, stride_yn, BM: eas.constexpr, BN: eas.constexpr):
+    rows = mk.program_id(1) * BM + mk.arange(0, BM)[:, None]
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)[None, :]
+    mask = (rows < M) & (cols < N)
+    values = mk.load(x + rows * stride_xm + cols * stride_xn, mask=mask)
+    mk.store(y + rows * stride_ym + cols * stride_yn, values * 2, mask=mask)
+
+
+def steps(a):
+    return [step // a.itemsize for step in a.strides]
+
+
+@pytest.mark.parametrize("pick", PICKS.values(), ids=PICKS)
+@pytest.mark.parametrize("layout", ["contiguous", "transpose", "columns"])
+def test_strides_that_are_passed_are_applied_once(backend, pick, layout):
+    x = pick(np.arange(21 * 35, dtype=np.float32).reshape(21, 35))
+    m, n = x.shape
+    shape = {"contiguous": (m, n), "transpose": (n, m), "columns": (m, 3 * n + 1)}[layout]
+    base = np.full(shape, -1, np.float32)
+    y = PICKS[layout](base)[:m, :n]
+    for _ in range(2):
+        told[mk.cdiv(n, 8), mk.cdiv(m, 4)](x, y, m, n, *steps(x), *steps(y), BM=4, BN=8)
+    assert np.array_equal(y, 2 * x)
+    assert (base == -1).sum() == base.size - x.size
+
+
+def test_other_numbers_named_strides_mean_the_array_without_gaps(backend):
+    x, y = np.arange(70, dtype=np.float32).reshape(7, 10)[:, 2:7], np.zeros((7, 5), np.float32)
+    told[1, 2](x, y, 7, 5, 5, 1, 5, 1, BM=4, BN=8)
+    assert np.array_equal(y, 2 * x)
+
+
+def test_writes_through_strides_that_meet_are_refused(backend):
+    y = np.lib.stride_tricks.as_strided(np.zeros(12, np.float32), (4, 6), (8, 4))
+    with pytest.raises(eas.LostWrite, match="several of its elements share memory"):
+        told[1, 1](np.ones((4, 6), np.float32), y, 4, 6, 6, 1, 2, 1, BM=4, BN=8)

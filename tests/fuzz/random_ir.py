@@ -34,13 +34,16 @@ _COMBINES = {"int": ("add", "mul", "min", "max", "and", "xor"), "float": ("add",
 class RandomKernel:
     """Builds one module; `rng` decides everything."""
 
+    dtypes: Sequence[DType] = DTYPES
+    shapes: Sequence[Shape] = SHAPES
+
     def __init__(self, seed: int, math: str = "safe") -> None:
         self.rng = random.Random(seed)
         self.blocks: list[list[Inst]] = [[]]
         self.scopes: list[list[Value]] = [[]]
         self.is_noalias = self.rng.random() < 0.5
-        self.args = [Arg(n, Value(Type(d, (), Space.DEVICE), n), (("noalias", True),) if self.is_noalias else ()) for n, d in BUFFERS]
-        self.buffers = [a.value for a in self.args]
+        self.args: list[Arg] = []
+        self.buffers = self.declare()
         self.pointers: list[list[Value]] = [[]]
         self.is_reached = True  # whether the code being made ever runs
         self.zero = Arg("zero", Value(I32, "zero"))  # always 0, which no pass can know
@@ -49,7 +52,15 @@ class RandomKernel:
             self.scopes[0].append(self.args[-1].value)
         self.args.append(self.zero)
         self.math = math
-        self.special = self._load_all_special()
+        self.special = self.start()
+
+    def declare(self) -> list[Value]:
+        """Add the buffers to the arguments; those that are read and written anywhere."""
+        return [self.buffer(name, dtype) for name, dtype in BUFFERS]
+
+    def buffer(self, name: str, dtype: DType) -> Value:
+        self.args.append(Arg(name, Value(Type(dtype, (), Space.DEVICE), name), (("noalias", True),) if self.is_noalias else ()))
+        return self.args[-1].value
 
     def module(self, size: int = 14) -> IRModule:
         for _ in range(size):
@@ -91,13 +102,13 @@ class RandomKernel:
         return self.add("const", value=number, type=t).out
 
     def type(self) -> Type:
-        return Type(self.rng.choice(DTYPES), self.rng.choice(SHAPES))
+        return Type(self.rng.choice(self.dtypes), self.rng.choice(self.shapes))
 
     def show(self, value: Value) -> None:
         self.add("device_print", value, prefix="")
 
-    def _load_all_special(self) -> Value:
-        """A block that holds every number of `_FLOATS` when the kernel runs."""
+    def start(self) -> Value:
+        """The first instructions. A block that holds every number of `_FLOATS` when the kernel runs."""
         index = self.add("arange", start=0, end=len(_FLOATS)).out
         base = self.add("broadcast", self.buffers[0], shape=index.shape).out
         self.pointers[0] += [self.add("addptr", base, index).out, self.buffers[0], self.buffers[1]]
@@ -106,14 +117,18 @@ class RandomKernel:
     # --- instructions ------------------------------------------------------------------------
 
     def step(self, depth: int) -> None:
-        choices: list[tuple[int, Callable[[], object]]] = [
-            (8, self.elementwise), (2, self.select), (2, self.cast), (3, self.shape_op), (1, self.reduction),
-            (4, self.load), (4, self.store), (1, self.atomic), (1, self.repeat), (2, self.revisit), (2, self.tempt), (1, self.program_id), (2, self.negate),
-        ]  # fmt: skip
+        choices = self.choices()
         if depth < 2:
             choices += [(1, lambda: self.loop(depth)), (1, lambda: self.branch(depth)), (1, lambda: self.while_loop(depth))]
         weights, actions = zip(*choices, strict=True)
         self.rng.choices(actions, weights)[0]()
+
+    def choices(self) -> list[tuple[int, Callable[[], object]]]:
+        """What a step may be, and how often."""
+        return [
+            (8, self.elementwise), (2, self.select), (2, self.cast), (3, self.shape_op), (1, self.reduction),
+            (4, self.load), (4, self.store), (1, self.atomic), (1, self.repeat), (2, self.revisit), (2, self.tempt), (1, self.program_id), (2, self.negate),
+        ]  # fmt: skip
 
     def elementwise(self) -> None:
         op = TABLE[self.rng.choice(self.rng.choice((_ELEMENTWISE, _LAWFUL)))]
@@ -244,11 +259,11 @@ class RandomKernel:
             self.show(loaded)
 
     def load(self) -> None:
-        shape = self.rng.choice(SHAPES)
+        shape = self.rng.choice(self.shapes)
         self.load_from(self.pointer(shape), self.masks(shape))
 
     def store(self) -> None:
-        shape = self.rng.choice(SHAPES)
+        shape = self.rng.choice(self.shapes)
         pointer = self.pointer(shape)
         if self.rng.random() < 0.5:
             self.load_from(pointer, [])
@@ -293,7 +308,7 @@ class RandomKernel:
 
     def bound(self) -> Value:
         if self.rng.random() < 0.4:
-            return self.args[len(BUFFERS) + self.rng.randrange(2)].value
+            return self.scopes[0][self.rng.randrange(2)]
         return self.add("const", value=self.rng.randint(0, 3), type=I32).out
 
     def loop(self, depth: int) -> None:

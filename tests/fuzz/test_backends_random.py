@@ -1,4 +1,7 @@
-"""Random modules: every backend leaves what the interpreter leaves in memory."""
+"""Random modules: a backend that runs lanes and programs in order leaves what the interpreter leaves in memory.
+
+Lanes and programs collide here on purpose; see `test_programs_random` for the others.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import pytest
 
 from eas.compiler import NO_FACTS, Variant
 from eas.dtypes import f16, f32, f64
-from eas.ir import walk
 from eas.passes import optimise
 from eas.runtime import get_runtime
 from eas.runtime.interp import execute
@@ -29,10 +31,10 @@ def judged(module, args):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_backend_agrees_with_the_interpreter(seed, backend):
+    if backend in METAL:
+        pytest.skip("lanes that collide are a race on Metal")
     kernel = RandomKernel(seed)
     module = kernel.module()
-    if backend in METAL and any(v.dtype is f64 for i in walk(module.body) for v in (*i.operands, *i.outs)):
-        pytest.skip("Metal has no f64")
     given = kernel.arguments()
     want = judged(module, given)
     for variant in (module, optimise(module)):

@@ -45,6 +45,20 @@ def matmul_gelu_kernel(a, b, bias, c, M, N, K, BM: eas.constexpr, BN: eas.conste
 
 
 @eas.kernel
+def matmul_whole_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """a @ b of whole tiles: simdgroups read both sides from device memory."""
+    rows = mk.program_id(1) * BM + mk.arange(0, BM)
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.zeros([BM, BN], mk.f32)
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * K + inner[None, :])
+        right = mk.load(b, inner[:, None] * N + cols[None, :])
+        acc = mk.dot(left, right, acc)
+    mk.store(c, rows[:, None] * N + cols[None, :], acc)
+
+
+@eas.kernel
 def histogram_kernel(x, counts, n, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mk.atomic_add(counts, mk.load(x, i, i < n), 1, mask=i < n)
@@ -117,6 +131,7 @@ GOLDEN = {
     "row_argmax": (argmax_kernel, (F32, I32, 100), {"LOWEST": -float("inf"), "BLOCK": 1024}),
     "matmul_f32": (matmul_kernel, (F32, F32, F32, 16, 16, 16), {"BM": 64, "BN": 64, "BK": 16}),
     "matmul_f16_gelu": (matmul_gelu_kernel, (F16, F16, F16, F16, 16, 16, 16), {"BM": 64, "BN": 64, "BK": 32}),
+    "matmul_direct": (matmul_whole_kernel, (F16, F16, F16, 16, 16), {"BM": 64, "BN": 64, "BK": 32}),
     "flash_attention": (attention_kernel, (F16, F16, F16, F16, 8, 8, 0.5), {"D": 64, "BM": 32, "BN": 32, "CAUSAL": True}),
     "transpose": (transpose_kernel, (F32, F32, 16, 16), {"BM": 32, "BN": 32}),
     "cumsum": (cumsum_kernel, (F32, F32, 100), {"BLOCK": 1024}),

@@ -11,7 +11,7 @@ from tests.unit.plain_hooks import load_source
 from tests.unit.random_control_flow import SIZE, PlainMk, RandomKernel, inputs
 
 GRID = 3
-COUNT, QUICK = 160, 40
+COUNT, QUICK = 100, 40
 
 
 def run_plain(source, x, z, n, s):

@@ -143,4 +143,20 @@ def test_native_code_knows_its_cost_and_launches_report_rates(monkeypatch, capsy
     native = add_kernel.compile(F, F, F, 100, BLOCK=256).variant().native
     assert (native.nbytes_per_program, native.flops_per_program) == (3 * 256 * 4, 256)
     add_kernel(F, F, np.zeros_like(F), F.size, BLOCK=256, _grid=16)
-    assert re.search(r"^eas: add_kernel  grid 16x1x1  [\d.]+ us  [\d.]+ GB/s  [\d.]+ GFLOPS$", capsys.readouterr().err, re.MULTILINE)
+    assert re.search(r"^\*\*\* CPU +1 add_kernel +grid \(16,1,1\) +tm .*us/ *[\d.]+ms +[\d.]+ GB/s +[\d.]+ GFLOPS$", capsys.readouterr().err, re.MULTILINE)
+
+
+@eas.kernel
+def counted_kernel(x, y, n, step, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK])
+    for first in range(0, n // 2, step):
+        total += mk.load(x, first + i)
+    mk.store(y, i, total)
+
+
+def test_numbers_of_a_launch_tell_how_often_a_loop_runs():
+    x = np.zeros(256, np.float32)
+    module = counted_kernel.compile(x, x, 100, 16, BLOCK=64).variant().module
+    assert program_cost(module) == Cost(None, None)
+    assert program_cost(module, {"n": 100, "step": 16}) == Cost(5 * 64 * 4, 4 * 64)

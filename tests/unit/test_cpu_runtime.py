@@ -15,7 +15,7 @@ import pytest
 
 from eas import dtypes
 from eas.errors import ArgumentError, DeviceAssertion, OutOfBounds
-from eas.runtime import jit
+from eas.runtime import debug, jit
 from eas.runtime.cpu import ASSERTION, BAD_LOAD, BAD_STORE, CpuRuntime
 from tests.unit.native_kernels import (
     COUNT,
@@ -317,19 +317,13 @@ def test_process_ends_after_its_launches():
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def test_debug_prints_what_is_known(runtime, monkeypatch, capsys):
+def test_debug_tells_the_rates_of_a_launch(runtime, monkeypatch, capsys):
     monkeypatch.setenv("EAS_DEBUG", "2")
     counts = np.zeros(6, np.int32)
-    plain = executable("count", COUNT, [buffer("c", dtypes.i32)])
-    runtime.run(plain, [counts], (3, 2, 1))
-    assert capsys.readouterr().err == ""  # eas.runtime.debug prints what holds for every backend
-    known = executable(
-        "count", COUNT, [buffer("c", dtypes.i32)], nbytes_per_program=8, flops_per_program=1
-    )
-    runtime.run(known, [counts], (3, 2, 1))
-    assert re.fullmatch(
-        r"eas: count  grid 3x2x1  [\d.]+ us  [\d.]+ GB/s  [\d.]+ GFLOPS\n", capsys.readouterr().err
-    )
+    known = executable("count", COUNT, [buffer("c", dtypes.i32)], nbytes_per_program=8, flops_per_program=1)
+    debug.run(runtime, known, [counts], (3, 2, 1))
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(r"\*\*\* CPU .* count  .*grid \(3,2,1\) .* tm .*us/.*ms +[\d.]+ GB/s +[\d.]+ GFLOPS", line)
 
 
 def test_without_llvmlite_the_backend_says_so(runtime, monkeypatch):

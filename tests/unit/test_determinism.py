@@ -43,7 +43,7 @@ for kernel, args, meta in CALLS:
     results[k.name] = {
         "traced": print_module(k.traced), "optimised": print_module(k.ir), "specialised": print_module(every.module),
         "facts": [str(fact) for fact in k.facts], "index": k.index_analysis.dump(), "keys": sorted(keys),
-        "order": [k.arg_names, k.reads, k.writes],
+        "order": [k.arg_names, k.reads, k.writes], "metal": [every.metal.text, k.msl, every.metal.layouts],
     }
 print(json.dumps(results))
 '''

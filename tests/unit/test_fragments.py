@@ -135,3 +135,61 @@ def test_memory_is_shared_only_where_it_is_short():
     assert re.findall(r"threadgroup \w+ (\w+)\[", tight).count("keys_values") == 1
     assert "keys_values" not in roomy
     assert _loop(tight, "for (int first").count("threadgroup_barrier") == 4
+
+
+@eas.kernel
+def whole_tiles_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    rows = mk.program_id(1) * BM + mk.arange(0, BM)
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.zeros([BM, BN], mk.f32)
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * K + inner[None, :])
+        right = mk.load(b, cols[:, None] * K + inner[None, :])
+        acc = mk.dot(left, mk.trans(right), acc)
+    mk.store(c, rows[:, None] * N + cols[None, :], acc)
+
+
+def _whole_tiles_text(bm, bn, facts=("disjoint", "fits_32")):
+    a = np.zeros((256, 256), np.float16)
+    compiled = whole_tiles_kernel.compile(a, a, a.astype(np.float32), 256, 256, BM=bm, BN=bn, BK=32)
+    return compiled.variant(frozenset(f for f in compiled.facts if f.kind in facts)).msl
+
+
+def test_unmasked_operands_are_loaded_without_threadgroup_memory():
+    text = _whole_tiles_text(64, 64)
+    assert "threadgroup_barrier" not in text
+    assert not re.search(r"threadgroup \w+ \w+\[", text)
+    step = _loop(text, "for (int first")
+    assert "simdgroup_load(a_tile[i], a_corner + i * 8 * args.K + k, ulong(args.K));" in step
+    assert "simdgroup_load(b_tile[j], b_corner + j * 8 * args.K + k, ulong(args.K), ulong2(0, 0), true);" in step
+
+
+@pytest.mark.parametrize(
+    ("bm", "bn", "staged"),
+    [(32, 32, set()), (128, 64, {"right"}), (64, 128, {"left"}), (128, 128, {"left", "right"})],
+)
+def test_operands_that_more_than_two_simdgroups_read_are_staged(bm, bn, staged):
+    text = _whole_tiles_text(bm, bn)
+    assert set(re.findall(r"threadgroup half (\w+)\[", text)) == staged
+    assert _loop(text, "for (int first").count("threadgroup_barrier") == (2 if staged else 0)
+
+
+def test_operands_that_may_be_overwritten_are_staged():
+    text = _whole_tiles_text(64, 64, facts=("fits_32",))
+    assert set(re.findall(r"threadgroup half (\w+)\[", text)) == {"left", "right"}
+
+
+@eas.kernel
+def far_apart_kernel(a, c, row, N: eas.constexpr):
+    i = mk.arange(0, N)
+    left = mk.load(a, mk.cast(i, mk.i64)[:, None] * row + i[None, :])
+    mk.store(c, i[:, None] * N + i[None, :], mk.dot(left, mk.full([N, N], 1.0, mk.f32)))
+
+
+def test_rows_far_apart_are_counted_in_64_bits():
+    a = np.zeros(256, np.float32)
+    compiled = far_apart_kernel.compile(a, a, 2**20, N=16)
+    texts = [compiled.variant(frozenset(f for f in compiled.facts if f.kind in kinds)).msl for kinds in (("disjoint",), ("disjoint", "fits_32"))]
+    assert "simdgroup_load(a_tile[i], a + i * 8 * long(args.row) + k, ulong(long(args.row)));" in texts[0]
+    assert "simdgroup_load(a_tile[i], a + i * 8 * args.row + k, ulong(args.row));" in texts[1]

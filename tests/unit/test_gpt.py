@@ -22,8 +22,11 @@ def test_losses_equal_those_of_torch():
 
 @pytest.mark.slow
 def test_fifty_steps_of_the_whole_network():
-    runs = [Training(EasOps), Training(TorchOps)]
-    train(runs, 50, batch=2)
+    """All layers at full width; short sequences, so that it takes seconds."""
+    sizes = Sizes(context=24)
+    assert (sizes.layers, sizes.width, sizes.vocabulary) == (4, 256, 512)
+    runs = [Training(EasOps, sizes), Training(TorchOps, sizes)]
+    train(runs, 50, batch=2, sizes=sizes)
     assert runs[0].losses == pytest.approx(runs[1].losses, rel=2e-3)
 
 

@@ -194,7 +194,7 @@ def test_without_cache_kernels_run_and_write_nothing(compilations, monkeypatch, 
     assert is_right(launch())
     assert is_right(launch())
     assert compilations.count == 2
-    assert not (tmp_path / "cache").exists()
+    assert not Path(os.environ["EAS_CACHE_DIR"]).exists()
 
 
 @pytest.mark.parametrize("place", ["a file", "below a file", "/proc/no-such-directory"])

@@ -32,6 +32,7 @@ kernel autotune
 lazy
 tensor
 torch_op
+torch_quick
 lib
 __init__ __main__ doctor testing
 """

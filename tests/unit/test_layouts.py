@@ -281,6 +281,59 @@ def test_conversion_moves_every_element_and_back(layouts):
     assert (convert(conversion(b, a), b, a, moved) == held(a, block)).all()
 
 
+def padded_block(layout: Layout, block: np.ndarray) -> np.ndarray:
+    """The block with -1 where it has no elements."""
+    wide = np.full(layout.padded, -1)
+    wide[tuple(slice(e) for e in layout.shape)] = block
+    return wide
+
+
+def _pairs_in_registers(layout):
+    """Whether registers 2 * i and 2 * i + 1 of every thread hold the two elements of a pair, in this order."""
+    first, *others = (*layout.register, *layout.lane, *layout.simdgroup)
+    return bool(layout.register) and first == 1 and 0 not in layout.register and not any(c & 1 for c in others)
+
+
+@settings(deadline=None, max_examples=60)
+@given(shuffled(threads=32).filter(lambda x: x.shape and prod(x.padded) <= 512), st.data())
+def test_chains_of_edits_and_conversions_follow_the_block(layout, data):
+    """What the registers hold, moved only as each step says, stays what NumPy says the block is."""
+    block = np.arange(prod(layout.shape)).reshape(layout.shape)
+    values = held(layout, padded_block(layout, block))
+    for step in data.draw(st.lists(st.sampled_from(["permute", "expand", "reshape", "join", "split", "reduce", "convert"]), max_size=7)):
+        rank = block.ndim
+        if step == "permute":
+            order = data.draw(st.permutations(range(rank)))
+            layout, block = layout.permuted(order), block.transpose(order)
+        elif step == "expand" and rank < 5:
+            axis = data.draw(st.integers(0, rank))
+            layout, block = layout.expanded(axis), np.expand_dims(block, axis)
+        elif step == "reshape":
+            shape = tuple(data.draw(st.permutations([f for e in block.shape for f in _factors(e)])))
+            shape = shape if rank > 1 else (prod(block.shape),)
+            reshaped = layout.reshaped(shape)
+            if reshaped is not None:
+                layout, block = reshaped, block.reshape(shape)
+        elif step == "join" and block.size < 512 and rank < 5:
+            other = held(layout, padded_block(layout, block + 7))
+            layout, block = layout.joined(), np.stack([block, block + 7], axis=-1)
+            values = np.stack([values, other], axis=1).reshape(-1, values.shape[1])
+        elif step == "split" and layout.shape[-1:] == (2,) and _pairs_in_registers(layout):
+            half = data.draw(st.integers(0, 1))
+            layout, block, values = layout.split(), block[..., half], values[half::2]
+        elif step == "reduce" and rank:
+            axis = data.draw(st.integers(0, rank - 1))
+            layout, block = layout.reduced(axis), block.max(axis)
+            values = held(layout, padded_block(layout, block))
+        elif step == "convert":
+            target = data.draw(shuffled(layout.shape, layout.threads))
+            there = convert(conversion(layout, target), layout, target, values)
+            assert (convert(conversion(target, layout), target, layout, there) == values).all(), "A -> B -> A"
+            layout, values = target, there
+        assert (values == held(layout, padded_block(layout, block))).all(), step
+    assert (layout.elements() == brute_elements(layout)).all()
+
+
 @settings(deadline=None)
 @given(shuffled(), st.randoms())
 def test_conversion_needs_no_lanes_where_only_registers_move(layout, random):

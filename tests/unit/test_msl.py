@@ -190,7 +190,7 @@ def strided_kernel(x, n, BLOCK: eas.constexpr):
 
 def test_signed_data_wraps_and_indices_stay_plain():
     text = body(strided_kernel.compile(I32, 64, BLOCK=32).msl)
-    assert "wrapping_mul(x[i], 2)" in text
+    assert "x[i] = int(uint(x[i]) * 2u);" in text
     assert "i = addsat(i, 32)" in text  # the last step of a loop up to INT_MAX
 
 

@@ -142,15 +142,17 @@ OPTIONS = (
 def random_launch(rng):
     n = rng.choice([0, 1, 16, 33, 200, 200, 200])
     dtype = mostly(rng, [np.float32], np.float64, np.int32)
-    x, out = random_array(rng, dtype), random_array(rng, dtype)
+    x, out, grid = random_array(rng, dtype), random_array(rng, dtype), None
     if rng.random() < 0.1:
         out = x
     elif rng.random() < 0.1 and type(x) is np.ndarray and x.flags.c_contiguous:
-        out = x.reshape(-1)[3:]
+        out, grid = x.reshape(-1)[3:], 1  # programs that write what others read have no order
     args = {"x": x, "out": out, "N": mostly(rng, [n], np.int64(n), True, float(n), -n)}
     args["factor"] = mostly(rng, [1.5, -0.25], float("inf"), 3, 2**40, np.float32(2))
     args["flip"] = mostly(rng, [True, False], np.True_, 1)
     args["stride"] = rng.choice([1, 1, 1, 2, 0])
+    if out is x and args["stride"] != 1:
+        grid = 1
     if rng.random() < 0.3:
         args["BLOCK"] = mostly(rng, [64, 32], 64.0)
     if rng.random() < 0.3:
@@ -163,7 +165,7 @@ def random_launch(rng):
     first = list(args)[:split]
     if first != ["x", "out", "N", "factor", "flip", "stride"][:split]:
         first = []
-    options = rng.choice(OPTIONS) if rng.random() < 0.4 else {}
+    options = {"_grid": grid} if grid else rng.choice(OPTIONS) if rng.random() < 0.4 else {}
     return [args[n] for n in first], {n: v for n, v in args.items() if n not in first}, options
 
 

@@ -70,6 +70,30 @@ def test_torch_tensors_are_launched_natively(ordinary, name):
     assert z._version > version
 
 
+def test_parameters_are_launched_natively_but_not_classes_of_others(monkeypatch):
+    torch = pytest.importorskip("torch")
+    bound, bind = [], eas.Kernel._bind
+    monkeypatch.setattr(eas.Kernel, "_bind", lambda self, *given: bound.append(given) or bind(self, *given))
+    x, y, z = tensors(torch)
+    weight, kernel = torch.nn.Parameter(x), fresh()
+    warm(kernel, weight, y, z, 100)
+    count = len(bound)
+    for given in (weight, torch.nn.Parameter(x + 1)):
+        kernel(given, y, z, 100)
+        assert torch.equal(z, given.detach() + y)
+    assert len(bound) == count
+    with pytest.raises(eas.LostWrite, match="requires grad"):
+        kernel(x, y, weight, 100)
+    assert len(bound) == count + 1
+
+    class Own(torch.Tensor):
+        pass
+
+    warm(kernel, x.as_subclass(Own), y, z, 100)
+    assert len(bound) == count + 4
+    assert torch.equal(z, x + y)
+
+
 def test_other_dtype_or_memory_is_seen_each_time(ordinary):
     torch = pytest.importorskip("torch")
     kernel = fresh()
@@ -146,6 +170,80 @@ def test_torch_tensor_behind_an_eas_tensor_hears_of_writes():
     kernel(x, x, z, 100)
     assert out._version > version
     assert out.sum() == 200
+
+
+# --- kernels that ask for strides -------------------------------------------------------------------
+
+
+@eas.kernel
+def double_rows(x, y, M, N, BLOCK: eas.constexpr):
+    cols = mk.arange(0, BLOCK)
+    row = mk.program_id(0)
+    mask = cols < N
+    mk.store(y, row * y.stride(0) + cols * y.stride(1), mk.load(x, row * x.stride(0) + cols * x.stride(-1), mask) * 2, mask)
+
+
+@pytest.fixture
+def bound(monkeypatch):
+    """A list that grows with every launch that Python looks at."""
+    seen, bind = [], eas.Kernel._bind
+    monkeypatch.setattr(eas.Kernel, "_bind", lambda self, *given: seen.append(given) or bind(self, *given))
+    return seen
+
+
+LAYOUTS = {
+    "plain": lambda a: a,
+    "transposed": lambda a: a.T,
+    "gaps": lambda a: a[1:, ::2],
+    "one column": lambda a: a[:, 3:4],
+}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "eas", "bfloat16"])
+def test_strided_launches_are_native_whatever_the_strides(bound, kind):
+    torch = pytest.importorskip("torch") if kind in ("torch", "bfloat16") else None
+
+    def made(values):
+        if kind == "eas":
+            return eas.tensor(values)
+        return values if torch is None else torch.from_numpy(values).to(torch.bfloat16 if kind == "bfloat16" else torch.float32)
+
+    kernel = eas.Kernel(double_rows.fn)
+    for turn in range(5):
+        for pick in LAYOUTS.values():
+            base = np.zeros((16, 16), np.float32)
+            x, memory = pick(made(np.arange(256, dtype=np.float32).reshape(16, 16) % 32)), made(base)
+            y = pick(memory)
+            m, n = x.shape
+            before = len(bound)
+            kernel[m](x, y, m, n, BLOCK=16)
+            assert turn < 4 or len(bound) == before
+            want = x * 2 if kind != "eas" else x.numpy() * 2
+            np.testing.assert_array_equal(np.asarray(y.float() if torch else y), np.asarray(want.float() if torch else want))
+            total = memory.float().sum() if torch else np.asarray(memory).sum()
+            assert total == np.asarray(want.float() if torch else want).sum()  # nothing else was written
+
+
+def test_strided_memory_that_cannot_be_written_is_refused_after_native_launches(bound):
+    kernel, x, y = eas.Kernel(double_rows.fn), np.ones((4, 6), np.float32), np.zeros((4, 6), np.float32)
+    for _ in range(5):
+        kernel[4](x, y, 4, 6, BLOCK=8)
+    count = len(bound)
+    kernel[4](x, y, 4, 6, BLOCK=8)
+    assert len(bound) == count
+    overlapping = np.lib.stride_tricks.as_strided(np.zeros(12, np.float32), (4, 6), (8, 4))
+    with pytest.raises(eas.LostWrite, match="several of its elements share memory"):
+        kernel[4](x, overlapping, 4, 6, BLOCK=8)
+    frozen = np.zeros((4, 6), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(eas.LostWrite, match="read-only"):
+        kernel[4](x, frozen, 4, 6, BLOCK=8)
+    with pytest.raises(eas.ArgumentError, match="negative strides"):
+        kernel[4](x[:, ::-1], y, 4, 6, BLOCK=8)
+    with pytest.raises(eas.ArgumentError, match=r"asks for x.stride\(0\)|asks for x.stride\(-1\)"):
+        kernel[4](np.ones((), np.float32), y, 4, 6, BLOCK=8)
+    kernel[4](np.broadcast_to(np.float32(3), (4, 6)), y, 4, 6, BLOCK=8)  # the same element, read often
+    assert (y == 6).all()
 
 
 # --- grids ----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from eas.lib import torch_faces as faces  # noqa: E402
+from eas.torch_quick import quick  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler (g++)")
 
@@ -43,6 +44,9 @@ CASES = {
     "cross_entropy": (faces.losses_op, lambda t: (normal(5, 7, dtype=t), torch.tensor([0, 6, -100, 3, 2]), -100), lambda x, y, i: F.cross_entropy(x, y, reduction="none")),
     "attention": (faces.attention_op, lambda t: (normal(2, 4, 5, 6, dtype=t), normal(2, 2, 7, 6, dtype=t), normal(2, 2, 7, 3, dtype=t), None, False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, scale=s, enable_gqa=True)),
     "causal": (faces.attention_op, lambda t: (normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
+    "causal, more keys": (faces.attention_op, lambda t: (normal(1, 4, 5, 3, dtype=t), normal(1, 2, 21, 3, dtype=t), normal(1, 2, 21, 3, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s, enable_gqa=True)),
+    "causal, fewer keys": (faces.attention_op, lambda t: (normal(2, 19, 3, dtype=t), normal(2, 6, 3, dtype=t), normal(2, 6, 5, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
+    "added mask": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), torch.randn(2, 1, 7, dtype=t), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
     "masked": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), mask_of(5, 7), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
 }  # fmt: skip
 
@@ -71,12 +75,87 @@ def test_values_and_gradients_equal_torch(case, dtype):
 
 def test_gradcheck(case):
     op, make, _ = case
-    assert torch.autograd.gradcheck(lambda *a: first(op(*a)), make(torch.float64))
+    args = make(torch.float64)
+    many = sum(a.numel() for a in args if isinstance(a, torch.Tensor) and a.requires_grad) > 1000
+    assert torch.autograd.gradcheck(lambda *a: first(op(*a)), args, fast_mode=many)  # many: along random directions
 
 
 def test_opcheck(case):
     op, make, _ = case
     assert set(torch.library.opcheck(op, make(torch.float32)).values()) == {"SUCCESS"}
+
+
+def test_quick_calls_give_the_same_as_operators(case):
+    """Without the dispatcher: the same bits, the same gradients, the same refusal of a second derivative."""
+    op, make, _ = case
+    args = make(torch.float32)
+    call, leaves = quick(op), [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    ways = []
+    for run in (op, call):
+        made = first(run(*args))
+        assert made.requires_grad
+        ways.append((made.detach(), *torch.autograd.grad(made, leaves, torch.ones_like(made))))
+    assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in zip(*ways, strict=True))
+    assert type(first(call(*args)).grad_fn).__name__ != type(first(op(*args)).grad_fn).__name__  # it took the short way
+    with torch.no_grad():
+        assert not first(call(*args)).requires_grad
+    for run in (op, call):
+        grad, *_ = torch.autograd.grad((first(run(*args)) ** 2).sum(), leaves, create_graph=True)
+        with pytest.raises(eas.ArgumentError, match="has no second derivative"):
+            torch.autograd.grad(grad.sum(), leaves)
+    if isinstance(op(*args), tuple):
+        assert not any(t.requires_grad for made in (op(*args), call(*args)) for t in made[1:])  # it has no gradient
+
+
+def test_quick_calls_leave_to_torch_what_is_not_only_autograd():
+    x, w = torch.randn(4, 8), torch.ones(8)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert lib.layer_norm(x.bfloat16(), w).dtype is torch.float32
+    assert lib.layer_norm(x.to("meta"), w.to("meta")).is_meta
+    seen = []
+
+    class Listening(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Listening():
+        lib.softmax(x)
+    assert "eas.softmax.default" in seen
+    assert torch.equal(torch.vmap(lib.softmax)(x), lib.softmax(x))
+    with torch.profiler.profile() as profile:
+        lib.layer_norm(x, w)
+    assert "eas::layer_norm" in [event.key for event in profile.key_averages()]
+    with torch.inference_mode():
+        assert lib.layer_norm(x, w).is_inference()
+
+
+@pytest.mark.parametrize("call", [lib.layer_norm, lambda x, w: torch.ops.eas.layer_norm(x, w, None, 1e-5)], ids=["lib", "operator"])
+def test_tensors_on_different_devices_are_refused(call):
+    with pytest.raises(eas.ArgumentError, match=r"eas::layer_norm got tensors on different devices: `weight` on meta; `x` on cpu(.|\n)*hint: move them"):
+        call(torch.randn(4, 8), torch.ones(8, device="meta"))
+
+
+@pytest.mark.parametrize("fn", [lib.layer_norm, lib.softmax, lib.silu, lib.bias_gelu])
+def test_sparse_and_quantised_tensors_are_refused(fn):
+    with pytest.raises(eas.ArgumentError, match=r"of layout sparse_coo, a kernel needs a strided one(.|\n)*hint: pass x.to_dense"):
+        fn(torch.eye(4).to_sparse())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantised = torch.quantize_per_tensor(torch.ones(4, 4), 0.1, 0, torch.qint8)
+    with pytest.raises(eas.ArgumentError, match="quantised"):
+        fn(quantised)
+
+
+def test_integers_and_other_arrays_are_refused_in_words_of_the_caller():
+    whole, x = torch.ones(3, 4, dtype=torch.int32), torch.ones(3, 4)
+    for fn in (lib.softmax, lib.log_softmax, lib.layer_norm, lib.rms_norm, lib.bias_gelu, lib.silu):
+        for given in (whole, whole.numpy()):
+            with pytest.raises(eas.ArgumentError, match=f"{fn.__name__} needs floats, got int32"):
+                fn(given)
+    for weight in (np.ones(4, np.float32), eas.ones(4)):
+        with pytest.raises(eas.ArgumentError, match=r"eas::layer_norm takes torch tensors, got (numpy|eas.tensor)(.|\n)*hint: pass torch tensors only"):
+            lib.layer_norm(x, weight)
 
 
 def test_vmap_equals_a_loop():
@@ -112,6 +191,27 @@ def test_narrow_floats(dtype):
     assert lib.sum(x).dtype is torch.float32
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_of_narrow_floats(dtype):
+    torch.manual_seed(5)
+    x, w, b = (torch.randn(s).to(dtype).requires_grad_() for s in ((6, 40), (40,), (40,)))
+    eps, h = 2.0**-10, x[None, None]
+    for got, want in (
+        (lib.layer_norm(x, w, b), F.layer_norm(x, (40,), w, b)),
+        (lib.rms_norm(x, w, eps), F.rms_norm(x, (40,), w, eps)),
+        (lib.bias_gelu(x, b), F.gelu(x + b)),
+        (lib.attention(h, h, h, causal=True), F.scaled_dot_product_attention(h, h, h, is_causal=True)),
+    ):
+        torch.testing.assert_close(got, want, atol=0.03, rtol=0.02)
+        seed = torch.randn_like(want)
+        ours, theirs = (torch.autograd.grad(made, (x, w, b), seed, allow_unused=True) for made in (got, want))
+        for mine, other in zip(ours, theirs, strict=True):
+            assert (mine is None) == (other is None)
+            if mine is not None:
+                assert mine.dtype is dtype
+                torch.testing.assert_close(mine, other, atol=0.06, rtol=0.03)
+
+
 def test_functions_without_a_gradient_say_so():
     x = torch.randn(3, 4, requires_grad=True)
     with pytest.raises(eas.ArgumentError, match=r"eas.lib.cumsum has no gradient(.|\n)*hint: pass x.detach\(\)"):
@@ -121,6 +221,15 @@ def test_functions_without_a_gradient_say_so():
         assert lib.cumsum(x).shape == (3, 4)
     with pytest.raises(eas.ArgumentError, match="no gradient for its mask"):
         lib.attention(*torch.randn(3, 1, 1, 4, 4), mask=torch.randn(4, 4, requires_grad=True))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (), (0,), (2, 0)])
+def test_gelu_of_any_shape_has_a_gradient(shape):
+    x = torch.randn(shape, requires_grad=True)
+    y = lib.gelu(x, 2.0, 0.5, approximate="tanh")
+    want = F.gelu(2 * x + 0.5, approximate="tanh")
+    torch.testing.assert_close(y, want)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x), torch.autograd.grad(want.sum(), x))
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -149,10 +258,11 @@ class Block(nn.Module):
         return x + lib.attention(heads, heads, heads, causal=True).transpose(-3, -2).reshape(y.shape)
 
 
-def test_autocast():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype):
     block = Block()
     x = torch.randn(2, 5, 16)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", dtype):
         y = block(x)
         loss = lib.cross_entropy(y.flatten(0, 1), torch.arange(10))
     assert loss.dtype is torch.float32

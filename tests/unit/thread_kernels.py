@@ -26,8 +26,9 @@ class Pool:
 
 
 class KernelWriter:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, one_writer: bool = False) -> None:
         self.random = random.Random(seed)
+        self.one_writer = one_writer  # what all threads would write to one place, the first one writes
         self.threads = self.random.choice((1, 7, 32, 40, 64))
         self.lines: list[str] = []
         self.pool = Pool()
@@ -171,7 +172,8 @@ class KernelWriter:
             UNIFORM,
         )
         self.shared += 1
-        self.say(f"store {self.address('%uni', at)}, {self.any_int(UNIFORM)[0]}")
+        mask = f", {self.truth(f'eq {self.tid}, {self.const(0)}', VARYING)}" if self.one_writer else ""
+        self.say(f"store {self.address('%uni', at)}, {self.any_int(UNIFORM)[0]}{mask}")
 
     def atomic(self) -> None:
         where = self.address("%bins", self.below(BINS)[0])
@@ -311,5 +313,5 @@ class KernelWriter:
         self.random.choice((self.arithmetic, self.load, self.atomic))()
 
 
-def random_kernel(seed: int) -> str:
-    return KernelWriter(seed).text()
+def random_kernel(seed: int, one_writer: bool = False) -> str:
+    return KernelWriter(seed, one_writer).text()

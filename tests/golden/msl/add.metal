@@ -17,9 +17,8 @@ kernel void add_kernel(
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
     int t = int(tid);
-    int product = int(gid.x) * 1024;
     int at = t * 4;
-    int i = product + at;
+    int i = int(gid.x) * 1024 + at;
     bool mask = i < args.n;
     if (mask) *(device float4 *)(out + i) = *(device const float4 *)(x + i) + *(device const float4 *)(y + i);
 }

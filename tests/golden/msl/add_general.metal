@@ -32,17 +32,13 @@ kernel void add_kernel(
     constant add_kernel_args &args [[buffer(3)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    float4 r;
     int t = int(tid);
-    int product = int(gid.x) * 1024;
+    int start_x = int(gid.x) * 1024;
     int at = t * 4;
-    int4 i = product + (at + int4(0, 1, 2, 3));
+    int4 i = start_x + (at + int4(0, 1, 2, 3));
     bool4 mask = i < args.n;
-    int i_1 = product + at;
-    r = masked_load_packed(x + i_1, mask, float4(0.0f)) + masked_load_packed(y + i_1, mask, float4(0.0f));
+    int i_1 = start_x + at;
+    float4 sum = masked_load_packed(x + i_1, mask, float4(0.0f)) + masked_load_packed(y + i_1, mask, float4(0.0f));
     threadgroup_barrier(mem_flags::mem_device);
-    int4 i_2 = product + (at + int4(0, 1, 2, 3));
-    bool4 mask_1 = i_2 < args.n;
-    int i_3 = product + at;
-    masked_store_packed(out + i_3, r, mask_1);
+    masked_store_packed(out + i_1, sum, mask);
 }

@@ -15,49 +15,38 @@ kernel void cumsum_kernel(
     constant cumsum_kernel_args &args [[buffer(2)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    float r[4];
-    float prefix[4];
-    float total;
-    float r_1[4];
-    float before;
     threadgroup float totals[8];
     int t = int(tid);
     int start = int(gid.x) * args.n_cols;
     int at = t * 4;
     bool mask = at < args.n_cols;
-    *(thread float4 *)(r) = mask ? *(device const float4 *)(x + (start + at)) : float4(0.0f);
-    float carried = -0.0f;
+    int sum = start + at;
+    float4 x_value = mask ? *(device const float4 *)(x + sum) : float4(0.0f);
+    float prefix[4];
+    float total = -0.0f;
 #pragma unroll
-    for (int r_2 = 0; r_2 < 4; ++r_2) {
-        float sum = carried + r[r_2];
-        prefix[r_2] = sum;
-        total = sum;
-        carried = sum;
+    for (int r = 0; r < 4; ++r) {
+        float sum_1 = total + x_value[r];
+        prefix[r] = sum_1;
+        total = sum_1;
     }
-    float total_value = total;
-    float simd_prefix_exclusive_sum_ = simd_prefix_exclusive_sum(total_value);
-    before = simd_prefix_exclusive_sum_;
-    total = simd_prefix_exclusive_sum_ + total_value;
+    float before = simd_prefix_exclusive_sum(total);
+    float total_1 = before + total;
     int high = t >> 5;
-    float total_value_1 = total;
     if ((t & 31) == 31) {
-        totals[high] = total_value_1;
+        totals[high] = total_1;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float carried_1 = -0.0f;
+    float before_1 = -0.0f;
 #pragma unroll
     for (int group = 0; group < 8; ++group) {
-        carried_1 = group < high ? carried_1 + totals[group] : carried_1;
+        before_1 = group < high ? before_1 + totals[group] : before_1;
     }
-    before = carried_1 + before;
+    float before_2 = before_1 + before;
+    float4 held;
 #pragma unroll
-    for (int r_3 = 0; r_3 < 4; ++r_3) {
-        prefix[r_3] = before + prefix[r_3];
+    for (int r = 0; r < 4; ++r) {
+        held[r] = before_2 + prefix[r];
     }
-#pragma unroll
-    for (int r_4 = 0; r_4 < 4; ++r_4) {
-        r_1[r_4] = prefix[r_4];
-    }
-    bool mask_1 = at < args.n_cols;
-    if (mask_1) *(device float4 *)(y + (start + at)) = *(thread const float4 *)(r_1);
+    if (mask) *(device float4 *)(y + sum) = held;
 }

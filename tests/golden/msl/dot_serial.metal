@@ -1,16 +1,8 @@
 // dot_kernel(a: ptr<i32>, b: ptr<i32>, out: ptr<i32>)
-// One threadgroup of 1 threads per program; safe math, apple7.
+// One threadgroup of 1 thread per program; safe math, apple7.
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
-
-inline int wrapping_mul(int a, int b) {
-    return int(uint(a) * uint(b));
-}
-
-inline int wrapping_add(int a, int b) {
-    return int(uint(a) + uint(b));
-}
 
 [[max_total_threads_per_threadgroup(1)]]
 kernel void dot_kernel(
@@ -19,7 +11,7 @@ kernel void dot_kernel(
     device int *__restrict out [[buffer(2)]]) {
     int total = 0;
     for (int r = 0; r < 2; ++r) {
-        total = wrapping_add(total, wrapping_mul(a[r], b[r]));
+        total = int(uint(total) + uint(a[r]) * uint(b[r]));
     }
     out[0] = total;
 }

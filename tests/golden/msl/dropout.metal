@@ -20,14 +20,6 @@ inline uint4 philox(uint4 counter, uint2 key) {
     return counter;
 }
 
-inline int wrapping_neg(int a) {
-    return int(uint(0) - uint(a));
-}
-
-inline int wrapping_sub(int a, int b) {
-    return int(uint(a) - uint(b));
-}
-
 [[max_total_threads_per_threadgroup(64)]]
 kernel void dropout_kernel(
     device const float *x [[buffer(0)]],
@@ -36,19 +28,19 @@ kernel void dropout_kernel(
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
     int t = int(tid);
-    int product = int(gid.x) * 256;
+    int start_x = int(gid.x) * 256;
     ulong converted = ulong(args.seed);
     uint converted_1 = uint(converted);
     uint converted_2 = uint(converted >> 32);
     float difference = 1.0f - args.p;
-    int product_1 = t * 4;
+    int at = t * 4;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        int at = product_1 + r;
-        int i = product + at;
+        int at_1 = at + r;
+        int i = start_x + at_1;
         uint4 random = philox(uint4(uint(i), 0u, 0u, 0u), uint2(converted_1, converted_2));
         int bitcast = as_type<int>(random.x);
-        bool keep = float(bitcast < 0 ? wrapping_sub(wrapping_neg(bitcast), 1) : bitcast) * 4.6566126e-10f >= args.p;
+        bool keep = float(bitcast < 0 ? int(-uint(bitcast) - 1u) : bitcast) * 4.6566126e-10f >= args.p;
         float value = i < args.n ? x[i] : 0.0f;
         if (i < args.n) y[i] = keep ? value / difference : 0.0f;
     }

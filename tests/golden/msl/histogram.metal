@@ -15,17 +15,15 @@ kernel void histogram_kernel(
     constant histogram_kernel_args &args [[buffer(2)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    alignas(16) threadgroup int shared[1024];
     int t = int(tid);
-    int product = int(gid.x) * 1024;
+    int start_x = int(gid.x) * 1024;
     int at = t * 4;
-    int i = product + at;
-    *(threadgroup int4 *)(shared + at) = i < args.n ? *(device const int4 *)(x + i) : int4(0);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
+    int i = start_x + at;
+    int4 x_value = i < args.n ? *(device const int4 *)(x + i) : int4(0);
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        int at_1 = t + r * 256;
-        int i_1 = product + at_1;
-        if (i_1 < args.n) atomic_fetch_add_explicit((device atomic_int *)(counts + shared[at_1]), 1, memory_order_relaxed);
+        int at_1 = at + r;
+        int i_1 = start_x + at_1;
+        if (i_1 < args.n) atomic_fetch_add_explicit((device atomic_int *)(counts + x_value[r]), 1, memory_order_relaxed);
     }
 }

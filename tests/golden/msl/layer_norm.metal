@@ -18,52 +18,42 @@ kernel void layer_norm_kernel(
     constant layer_norm_kernel_args &args [[buffer(4)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    float4 values;
-    threadgroup float parts[8];
-    float4 centred;
-    threadgroup float parts_1[8];
+    threadgroup float total_parts[8];
+    threadgroup float total_parts_1[8];
     int t = int(tid);
     int start = int(gid.x) * args.n_cols;
     float converted = float(args.n_cols);
     int at = t * 4;
-    float4 total = float4(-0.0f);
     bool mask = at < args.n_cols;
-    float4 values_1 = mask ? *(device const float4 *)(x + (start + at)) : float4(0.0f);
-    values = values_1;
-    total = total + values_1;
-    float group_sum = simd_sum(total.x + total.y + (total.z + total.w));
+    int sum = start + at;
+    float4 values = mask ? *(device const float4 *)(x + sum) : float4(0.0f);
+    float group_sum = simd_sum(values.x + values.y + (values.z + values.w));
     int high = t >> 5;
     bool mask_1 = (t & 31) == 0;
     if (mask_1) {
-        parts[high] = group_sum;
+        total_parts[high] = group_sum;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float parts_value = parts[0];
+    float total = total_parts[0];
 #pragma unroll
     for (int part = 1; part < 8; ++part) {
-        parts_value = parts_value + parts[part];
+        total += total_parts[part];
     }
-    float mean = parts_value / converted;
-    float4 total_1 = float4(-0.0f);
-    float4 values_2 = values;
-    bool mask_2 = at < args.n_cols;
-    float4 centred_1 = mask_2 ? values_2 - mean : 0.0f;
-    centred = centred_1;
-    total_1 = total_1 + centred_1 * centred_1;
-    float group_sum_1 = simd_sum(total_1.x + total_1.y + (total_1.z + total_1.w));
+    float mean = total / converted;
+    float4 centred = mask ? values - mean : float4(0.0f);
+    float4 product = centred * centred;
+    float group_sum_1 = simd_sum(product.x + product.y + (product.z + product.w));
     if (mask_1) {
-        parts_1[high] = group_sum_1;
+        total_parts_1[high] = group_sum_1;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float parts_1_value = parts_1[0];
+    float total_1 = total_parts_1[0];
 #pragma unroll
-    for (int part_1 = 1; part_1 < 8; ++part_1) {
-        parts_1_value = parts_1_value + parts_1[part_1];
+    for (int part = 1; part < 8; ++part) {
+        total_1 += total_parts_1[part];
     }
-    float rstd = precise::rsqrt(parts_1_value / converted + args.eps);
-    float4 centred_2 = centred;
-    bool mask_3 = at < args.n_cols;
-    float4 normal = centred_2 * rstd * (mask_3 ? *(device const float4 *)(weight + at) : float4(0.0f));
-    float4 normal_1 = normal + (mask_3 ? *(device const float4 *)(bias + at) : float4(0.0f));
-    if (mask_3) *(device float4 *)(y + (start + at)) = normal_1;
+    float rstd = precise::rsqrt(total_1 / converted + args.eps);
+    float4 normal = centred * rstd * (mask ? *(device const float4 *)(weight + at) : float4(0.0f));
+    float4 normal_1 = normal + (mask ? *(device const float4 *)(bias + at) : float4(0.0f));
+    if (mask) *(device float4 *)(y + sum) = normal_1;
 }

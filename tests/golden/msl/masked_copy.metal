@@ -17,13 +17,13 @@ kernel void masked_copy_kernel(
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
     int t = int(tid);
-    int product = int(gid.x) * 256;
-    int product_1 = t * 4;
+    int start_x = int(gid.x) * 256;
+    int at = t * 4;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        int at = product_1 + r;
-        int i = product + at;
-        bool mask = i < args.n && (i < args.n ? keep[i] : false);
+        int at_1 = at + r;
+        int i = start_x + at_1;
+        bool mask = i < args.n && keep[i];
         if (mask) y[i] = x[i];
     }
 }

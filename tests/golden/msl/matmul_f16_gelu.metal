@@ -10,6 +10,10 @@ struct matmul_gelu_kernel_args {
     int K;
 };
 
+inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+    return reinterpret_cast<thread float2 &>(matrix.thread_elements());
+}
+
 [[max_total_threads_per_threadgroup(128)]]
 kernel void matmul_gelu_kernel(
     device const half *a [[buffer(0)]],
@@ -20,41 +24,40 @@ kernel void matmul_gelu_kernel(
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
     uint sgid [[simdgroup_index_in_threadgroup]]) {
-    simdgroup_float8x8 acc[16];
     alignas(16) threadgroup half left[2560];
     alignas(16) threadgroup half right[2304];
     int sg_id = int(sgid);
     int left_corner = (sg_id >> 1) * 1280;
     int right_corner = (sg_id & 1) * 32;
-    threadgroup float shared[64];
     int t = int(tid);
-    int product = int(gid.y) * 64;
-    int product_1 = int(gid.x) * 64;
+    int start_y = int(gid.y) * 64;
+    int start_x = int(gid.x) * 64;
+    simdgroup_float8x8 acc[16];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
         acc[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
+    int first_row = t >> 3;
+    int first_column = (t & 7) * 4;
+    int first_row_1 = t >> 4;
+    int first_column_1 = (t & 15) * 4;
     for (int first = 0; first < args.K; first = addsat(first, 32)) {
-        int high = t >> 3;
-        int column = (t & 7) * 4;
         threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
         for (int r = 0; r < 16; r += 4) {
-            int row = high + (r >> 2) * 16;
-            int rows = product + row;
-            int inner = first + column;
-            half4 left_1 = rows < args.M && inner < args.K ? *(device const half4 *)(a + (rows * args.K + inner)) : half4(half(0.0f));
-            *(threadgroup half4 *)(left + (row * 40 + column)) = left_1;
+            int row = first_row + r * 4;
+            int rows = start_y + row;
+            int inner = first + first_column;
+            half4 left_1 = rows < args.M && inner < args.K ? *(device const half4 *)(a + (rows * args.K + inner)) : half4(0.0h);
+            *(threadgroup half4 *)(left + (row * 40 + first_column)) = left_1;
         }
-        int high_1 = t >> 4;
-        int column_1 = (t & 15) * 4;
 #pragma unroll
-        for (int r_1 = 0; r_1 < 16; r_1 += 4) {
-            int row_1 = high_1 + (r_1 >> 2) * 8;
-            int inner_1 = first + row_1;
-            int cols = product_1 + column_1;
-            half4 right_1 = inner_1 < args.K && cols < args.N ? *(device const half4 *)(b + (inner_1 * args.N + cols)) : half4(half(0.0f));
-            *(threadgroup half4 *)(right + (row_1 * 72 + column_1)) = right_1;
+        for (int r = 0; r < 16; r += 4) {
+            int row = first_row_1 + r * 2;
+            int inner = first + row;
+            int cols = start_x + first_column_1;
+            half4 right_1 = inner < args.K && cols < args.N ? *(device const half4 *)(b + (inner * args.N + cols)) : half4(0.0h);
+            *(threadgroup half4 *)(right + (row * 72 + first_column_1)) = right_1;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
@@ -63,7 +66,7 @@ kernel void matmul_gelu_kernel(
             simdgroup_half8x8 right_tile[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                simdgroup_load(left_tile[i], left + left_corner + i * 8 * 40 + k, 40);
+                simdgroup_load(left_tile[i], left + left_corner + i * 320 + k, 40);
             }
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
@@ -78,24 +81,17 @@ kernel void matmul_gelu_kernel(
             }
         }
     }
-    int at = t & 63;
-    int cols_1 = product_1 + at;
-    float converted = float(cols_1 < args.N ? bias[cols_1] : half(0.0f));
-    if (t < 64) {
-        shared[at] = converted;
-    }
-    int sum = (t >> 1 & 3) + (t >> 4 & 1) * 4 + (t >> 6) * 32;
-    int sum_1 = (t & 1) * 2 + (t >> 3 & 1) * 4 + (t >> 5 & 1) * 32;
-    threadgroup_barrier(mem_flags::mem_threadgroup);
+    int first_row_2 = (t >> 1 & 3) + (first_row_1 & 1) * 4 + (t >> 6) * 32;
+    int first_column_2 = (t & 1) * 2 + (first_row & 1) * 4 + (t >> 5 & 1) * 32;
 #pragma unroll
-    for (int r_2 = 0; r_2 < 32; ++r_2) {
-        int row_2 = sum + (r_2 >> 3) * 8;
-        int column_2 = sum_1 + ((r_2 & 1) + (r_2 >> 1 & 3) * 8);
-        float acc_1 = acc[r_2 / 2].thread_elements()[r_2 % 2];
-        float z = acc_1 + shared[column_2];
-        float z_1 = 0.5f * z * (1.0f + precise::tanh(0.7978846f * (z + 0.044715f * z * z * z)));
-        int rows_1 = product + row_2;
-        int cols_2 = product_1 + column_2;
-        if (rows_1 < args.M && cols_2 < args.N) c[rows_1 * args.N + cols_2] = half(z_1);
+    for (int r = 0; r < 32; r += 2) {
+        int row = first_row_2 + (r >> 3) * 8;
+        int column = first_column_2 + (r >> 1 & 3) * 8;
+        float2 acc_1 = elements(acc[r / 2]);
+        int cols = start_x + column;
+        float2 z = acc_1 + float2(cols < args.N ? *(device const half2 *)(bias + cols) : half2(0.0h));
+        float2 z_1 = 0.5f * z * (1.0f + precise::tanh(0.7978846f * (z + 0.044715f * z * z * z)));
+        int rows = start_y + row;
+        if (rows < args.M && cols < args.N) *(device half2 *)(c + (rows * args.N + cols)) = half2(z_1);
     }
 }

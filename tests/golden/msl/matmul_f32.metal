@@ -10,6 +10,10 @@ struct matmul_kernel_args {
     int K;
 };
 
+inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+    return reinterpret_cast<thread float2 &>(matrix.thread_elements());
+}
+
 [[max_total_threads_per_threadgroup(128)]]
 kernel void matmul_kernel(
     device const float *a [[buffer(0)]],
@@ -19,40 +23,40 @@ kernel void matmul_kernel(
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]],
     uint sgid [[simdgroup_index_in_threadgroup]]) {
-    simdgroup_float8x8 acc[16];
     alignas(16) threadgroup float left[1280];
     alignas(16) threadgroup float right[1088];
     int sg_id = int(sgid);
     int left_corner = (sg_id >> 1) * 640;
     int right_corner = (sg_id & 1) * 32;
     int t = int(tid);
-    int product = int(gid.y) * 64;
-    int product_1 = int(gid.x) * 64;
+    int start_y = int(gid.y) * 64;
+    int start_x = int(gid.x) * 64;
+    simdgroup_float8x8 acc[16];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
         acc[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
+    int first_row = t >> 2;
+    int first_column = (t & 3) * 4;
+    int first_row_1 = t >> 4;
+    int first_column_1 = (t & 15) * 4;
     for (int first = 0; first < args.K; first += 16) {
-        int high = t >> 2;
-        int column = (t & 3) * 4;
         threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            int row = high + (r >> 2) * 32;
-            int rows = product + row;
-            int inner = first + column;
+            int row = first_row + r * 8;
+            int rows = start_y + row;
+            int inner = first + first_column;
             float4 left_1 = rows < args.M ? *(device const float4 *)(a + (rows * args.K + inner)) : float4(0.0f);
-            *(threadgroup float4 *)(left + (row * 20 + column)) = left_1;
+            *(threadgroup float4 *)(left + (row * 20 + first_column)) = left_1;
         }
-        int high_1 = t >> 4;
-        int column_1 = (t & 15) * 4;
 #pragma unroll
-        for (int r_1 = 0; r_1 < 8; r_1 += 4) {
-            int row_1 = high_1 + (r_1 >> 2) * 8;
-            int cols = product_1 + column_1;
-            int inner_1 = first + row_1;
-            float4 right_1 = cols < args.N ? *(device const float4 *)(b + (inner_1 * args.N + cols)) : float4(0.0f);
-            *(threadgroup float4 *)(right + (row_1 * 68 + column_1)) = right_1;
+        for (int r = 0; r < 8; r += 4) {
+            int row = first_row_1 + r * 2;
+            int cols = start_x + first_column_1;
+            int inner = first + row;
+            float4 right_1 = cols < args.N ? *(device const float4 *)(b + (inner * args.N + cols)) : float4(0.0f);
+            *(threadgroup float4 *)(right + (row * 68 + first_column_1)) = right_1;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
@@ -61,7 +65,7 @@ kernel void matmul_kernel(
             simdgroup_float8x8 right_tile[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                simdgroup_load(left_tile[i], left + left_corner + i * 8 * 20 + k, 20);
+                simdgroup_load(left_tile[i], left + left_corner + i * 160 + k, 20);
             }
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
@@ -76,15 +80,15 @@ kernel void matmul_kernel(
             }
         }
     }
-    int sum = (t >> 1 & 3) + (t >> 4 & 1) * 4 + (t >> 6) * 32;
-    int sum_1 = (t & 1) * 2 + (t >> 3 & 1) * 4 + (t >> 5 & 1) * 32;
+    int first_row_2 = (t >> 1 & 3) + (first_row_1 & 1) * 4 + (t >> 6) * 32;
+    int first_column_2 = (t & 1) * 2 + (t >> 3 & 1) * 4 + (t >> 5 & 1) * 32;
 #pragma unroll
-    for (int r_2 = 0; r_2 < 32; ++r_2) {
-        int row_2 = sum + (r_2 >> 3) * 8;
-        int column_2 = sum_1 + ((r_2 & 1) + (r_2 >> 1 & 3) * 8);
-        int rows_1 = product + row_2;
-        int cols_1 = product_1 + column_2;
-        float acc_1 = acc[r_2 / 2].thread_elements()[r_2 % 2];
-        if (rows_1 < args.M && cols_1 < args.N) c[rows_1 * args.N + cols_1] = acc_1;
+    for (int r = 0; r < 32; r += 2) {
+        int row = first_row_2 + (r >> 3) * 8;
+        int column = first_column_2 + (r >> 1 & 3) * 8;
+        int rows = start_y + row;
+        int cols = start_x + column;
+        float2 acc_1 = elements(acc[r / 2]);
+        if (rows < args.M && cols < args.N) *(device float2 *)(c + (rows * args.N + cols)) = acc_1;
     }
 }

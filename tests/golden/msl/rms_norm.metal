@@ -17,30 +17,26 @@ kernel void rms_norm_kernel(
     constant rms_norm_kernel_args &args [[buffer(3)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    float4 values;
-    threadgroup float parts[8];
+    threadgroup float total_parts[8];
     int t = int(tid);
     int start = int(gid.x) * args.n_cols;
     int at = t * 4;
-    float4 total = float4(-0.0f);
     bool mask = at < args.n_cols;
-    float4 values_1 = mask ? *(device const float4 *)(x + (start + at)) : float4(0.0f);
-    values = values_1;
-    total = total + values_1 * values_1;
-    float group_sum = simd_sum(total.x + total.y + (total.z + total.w));
+    int sum = start + at;
+    float4 values = mask ? *(device const float4 *)(x + sum) : float4(0.0f);
+    float4 product = values * values;
+    float group_sum = simd_sum(product.x + product.y + (product.z + product.w));
     int high = t >> 5;
     if ((t & 31) == 0) {
-        parts[high] = group_sum;
+        total_parts[high] = group_sum;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    float parts_value = parts[0];
+    float total = total_parts[0];
 #pragma unroll
     for (int part = 1; part < 8; ++part) {
-        parts_value = parts_value + parts[part];
+        total += total_parts[part];
     }
-    float rstd = precise::rsqrt(parts_value / float(args.n_cols) + args.eps);
-    float4 values_2 = values;
-    bool mask_1 = at < args.n_cols;
-    float4 normal = values_2 * rstd * (mask_1 ? *(device const float4 *)(weight + at) : float4(0.0f));
-    if (mask_1) *(device float4 *)(y + (start + at)) = normal;
+    float rstd = precise::rsqrt(total / float(args.n_cols) + args.eps);
+    float4 normal = values * rstd * (mask ? *(device const float4 *)(weight + at) : float4(0.0f));
+    if (mask) *(device float4 *)(y + sum) = normal;
 }

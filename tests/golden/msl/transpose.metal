@@ -16,23 +16,20 @@ kernel void transpose_kernel(
     constant transpose_kernel_args &args [[buffer(2)]],
     uint3 gid [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    alignas(16) threadgroup float values[1024];
+    alignas(16) threadgroup float values[1056];
     int t = int(tid);
-    int product = int(gid.y) * 32;
-    int product_1 = int(gid.x) * 32;
-    int row = t >> 3;
-    int column = (t & 7) * 4;
-    int rows = product + row;
-    int cols = product_1 + column;
+    int start_y = int(gid.y) * 32;
+    int start_x = int(gid.x) * 32;
+    int first_row = t >> 3;
+    int low = t & 7;
+    int first_column = low * 4;
+    int rows = start_y + first_row;
+    int cols = start_x + first_column;
     float4 values_1 = rows < args.M && cols < args.N ? *(device const float4 *)(x + (rows * args.N + cols)) : float4(0.0f);
-    *(threadgroup float4 *)(values + (row * 32 + column)) = values_1;
+    *(threadgroup packed_float4 *)(values + (first_row * 33 + first_column)) = packed_float4(values_1);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-        int column_1 = column + r;
-        int cols_1 = product_1 + row;
-        int rows_1 = product + column_1;
-        float values_2 = values[column_1 * 32 + row];
-        if (cols_1 < args.N && rows_1 < args.M) y[cols_1 * args.M + rows_1] = values_2;
-    }
+    int cols_1 = start_x + first_row;
+    int rows_1 = start_y + first_column;
+    float4 values_2 = float4(values[low * 132 + first_row], values[low * 132 + first_row + 33], values[low * 132 + first_row + 66], values[low * 132 + first_row + 99]);
+    if (cols_1 < args.N && rows_1 < args.M) *(device float4 *)(y + (cols_1 * args.M + rows_1)) = values_2;
 }

@@ -1,0 +1,151 @@
+"""Products summed over a runtime loop, as users write them: edges, strides, dtypes, epilogues."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import eas
+from eas import dtypes, mk
+from tests.backend.formats import buffer, contents, poison
+from tests.backend.launches import launch, need_dtype
+
+ACCUMULATORS = {"f16": "f32", "bf16": "f32", "f32": "f32", "f64": "f64", "i8": "i32", "u8": "i32", "i32": "i32", "i64": "i64"}
+SHAPES = [(1, 1, 1), (5, 7, 3), (13, 40, 70), (37, 300, 50), (64, 32, 64)]  # m, k, n
+
+
+@eas.kernel
+def product(a, b, c, M, N, K, am, ak, bk, bn, ACC: eas.constexpr, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    rows = mk.program_id(1) * BM + mk.arange(0, BM)
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.zeros([BM, BN], ACC)
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * am + inner[None, :] * ak, (rows[:, None] < M) & (inner[None, :] < K))
+        right = mk.load(b, inner[:, None] * bk + cols[None, :] * bn, (inner[:, None] < K) & (cols[None, :] < N))
+        acc = mk.dot(left, right, acc)
+    mk.store(c, rows[:, None] * N + cols[None, :], acc, (rows[:, None] < M) & (cols[None, :] < N))
+
+
+def small_integers(*shape: int) -> np.ndarray:
+    """Exact in every dtype, and so are their sums."""
+    return np.random.default_rng(sum(shape)).integers(-3, 4, shape)
+
+
+@pytest.mark.parametrize("dtype", ACCUMULATORS)
+def test_product_of_every_dtype(backend, dtype):
+    src, acc = dtypes.parse(dtype), dtypes.parse(ACCUMULATORS[dtype])
+    need_dtype(backend, acc)
+    m, k, n = 13, 70, 40
+    a, b = abs(small_integers(m, k)), abs(small_integers(k, n))
+    number = float if src.is_float else int
+    given = [buffer([number(v) for v in x.ravel()], src) for x in (a, b)]
+    c = poison(m * n, acc)
+    launch(backend, product, *given, c, m, n, k, k, 1, n, 1, grid=(2, 1), ACC=acc, BM=16, BN=32, BK=16)
+    np.testing.assert_array_equal(contents(c).reshape(m, n), a @ b)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("layout", ["rows", "columns", "gaps"])
+def test_product_of_all_edges_and_strides(backend, shape, layout):
+    m, k, n = shape
+    a, b = (small_integers(*s).astype(np.float32) for s in ((m, k), (k, n)))
+    strides = (k, 1, n, 1)
+    x, y = a, b
+    if layout == "columns":
+        x, y, strides = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), (1, m, 1, k)
+    elif layout == "gaps":  # rows of a two apart, b in steps of two
+        x, y, strides = np.zeros((m, 2, k), np.float32), np.zeros((k, n, 2), np.float32), (2 * k, 1, 2 * n, 2)
+        x[:, 0], y[:, :, 0] = a, b
+    c = np.full((m + 1, n), math.nan, np.float32)
+    grid = (-(-n // 16), -(-m // 8))
+    launch(backend, product, x, y, c, m, n, k, *strides, grid=grid, ACC=mk.f32, BM=8, BN=16, BK=32)
+    np.testing.assert_array_equal(c[:m], a @ b)
+    assert np.isnan(c[m]).all()
+
+
+@eas.kernel
+def wrapping_product(a, b, c, M, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Rows and columns behind the end wrap around; pointers move from step to step."""
+    across = mk.cdiv(N, BN)
+    top, left = mk.program_id(0) // across * BM, mk.program_id(0) % across * BN
+    rows, cols = (top + mk.arange(0, BM)) % M, (left + mk.arange(0, BN)) % N
+    inner = mk.arange(0, BK)
+    a_ptrs = a + rows[:, None] * K + inner[None, :]
+    b_ptrs = b + inner[:, None] * N + cols[None, :]
+    acc = mk.zeros([BM, BN], mk.f32)
+    for step in range(mk.cdiv(K, BK)):
+        part = mk.load(a_ptrs, mask=inner[None, :] < K - step * BK, other=0.0)
+        acc = mk.dot(part, mk.load(b_ptrs, mask=inner[:, None] < K - step * BK, other=0.0), acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    rows, cols = top + mk.arange(0, BM), left + mk.arange(0, BN)
+    mk.store(c + rows[:, None] * N + cols[None, :], acc, mask=(rows[:, None] < M) & (cols[None, :] < N))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_product_whose_edges_wrap_around(backend, shape):
+    m, k, n = shape
+    a, b = (small_integers(*s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((m, n), math.nan, np.float32)
+    launch(backend, wrapping_product, a, b, c, m, n, k, grid=-(-n // 16) * -(-m // 8), BM=8, BN=16, BK=32)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+@eas.kernel
+def product_with_all_stored(a, b, bias, c, M, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """The whole tile is stored, and starts from a bias: what is masked off counts as zero."""
+    rows, cols = mk.arange(0, BM), mk.arange(0, BN)
+    acc = mk.broadcast_to(mk.load(bias, cols)[None, :], [BM, BN])
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * K + inner[None, :], (rows[:, None] < M) & (inner[None, :] < K))
+        right = mk.load(b, inner[:, None] * N + cols[None, :], (inner[:, None] < K) & (cols[None, :] < N))
+        acc = mk.dot(left, right, acc)
+    mk.store(c, rows[:, None] * BN + cols[None, :], mk.maximum(acc, 0.0))
+
+
+@pytest.mark.parametrize("k", [0, 1, 20])
+def test_a_tile_that_is_stored_as_a_whole_has_its_masked_rows(backend, k):
+    m, n = 5, 9
+    a, b = (small_integers(*s).astype(np.float32) for s in ((m, max(k, 1)), (max(k, 1), n)))
+    a, b, bias = a[:, :k], b[:k], np.arange(16, dtype=np.float32)
+    c = np.full((8, 16), math.nan, np.float32)
+    given = [np.ascontiguousarray(x) if x.size else np.zeros(1, np.float32) for x in (a, b)]
+    launch(backend, product_with_all_stored, *given, bias, c, m, n, k, grid=1, BM=8, BN=16, BK=8)
+    want = np.broadcast_to(bias, (8, 16)).copy()
+    want[:m, :n] += a @ b
+    np.testing.assert_array_equal(c, np.maximum(want, 0))
+
+
+@eas.kernel
+def product_in_place(a, c, N, BN: eas.constexpr):
+    """c = a @ c, tile by tile: the right side is what earlier tiles wrote."""
+    i = mk.arange(0, BN)
+    for start in range(0, N, BN):
+        acc = mk.zeros([BN, BN], mk.f32)
+        for first in range(0, N, BN):
+            left = mk.load(a, (start + i)[:, None] * N + (first + i)[None, :])
+            acc = mk.dot(left, mk.load(c, (first + i)[:, None] * N + i[None, :]), acc)
+        mk.store(c, (start + i)[:, None] * N + i[None, :], acc)
+
+
+def test_a_right_side_that_the_kernel_writes_is_read_anew(backend):
+    a, c = small_integers(24, 24).astype(np.float32), small_integers(24, 24).astype(np.float32)
+    want = c.copy()
+    for start in range(0, 24, 8):
+        want[start : start + 8, :8] = a[start : start + 8] @ want[:, :8]
+    launch(backend, product_in_place, a, c, 24, grid=1, BN=8)
+    np.testing.assert_array_equal(c, want)
+
+
+def test_infinities_reach_only_their_own_rows_and_columns(backend):
+    m, k, n = 5, 9, 11
+    a, b = (small_integers(*s).astype(np.float32) for s in ((m, k), (k, n)))
+    a[2, 3], b[4, 5] = math.inf, math.nan
+    c = np.zeros((m, n), np.float32)
+    launch(backend, product, a, b, c, m, n, k, k, 1, n, 1, grid=(1, 1), ACC=mk.f32, BM=8, BN=16, BK=4)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(c, a @ b)

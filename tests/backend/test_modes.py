@@ -1,0 +1,95 @@
+"""The settings that change how a kernel is compiled or run never change what it computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import launch
+
+MODES = ("EAS_NOOPT", "EAS_CHECK_BOUNDS", "EAS_NUM_THREADS")
+
+
+@pytest.fixture(params=MODES)
+def mode(request, monkeypatch):
+    monkeypatch.setenv(request.param, "1")
+    return request.param
+
+
+def both(backend, monkeypatch, kernel, arrays, *scalars, grid, **meta):
+    """The memory of `arrays`, views of one array, after a launch on the backend and on the interpreter."""
+    results = []
+    for name in (backend, "interp"):
+        monkeypatch.setenv("EAS_BACKEND", name)
+        whole = arrays[0].base.copy()
+        first = arrays[0].base.__array_interface__["data"][0]
+        views = [np.ndarray(a.shape, a.dtype, whole, a.__array_interface__["data"][0] - first, a.strides) for a in arrays]
+        launch(name, kernel, *views, *scalars, grid=grid, **meta)
+        results.append(whole)
+    np.testing.assert_array_equal(*results)
+
+
+def numbers(count, dtype=np.int32):
+    return np.random.default_rng(count).integers(0, 50, count).astype(dtype)
+
+
+@eas.kernel
+def strided_kernel(x, y, n, step_x, step_y, first, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mask = i < n
+    mk.store(y, first + i * step_y, mk.load(x, first + i * step_x, mask) * 2 + 1, mask)
+
+
+@pytest.mark.parametrize(("step_x", "step_y"), [(1, 1), (-1, 1), (0, -1), (3, -2)])
+def test_runtime_strides(backend, mode, monkeypatch, step_x, step_y):
+    memory = numbers(1600, np.int16)
+    both(backend, monkeypatch, strided_kernel, [memory[:800], memory[801:]], 100, step_x, step_y, 350, grid=2, BLOCK=64)
+
+
+@eas.kernel
+def swap_kernel(x, y, n, times, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mask = i < n
+    for turn in range(times):
+        a, b = mk.load(x, i, mask), mk.load(y, i, mask)
+        mk.store(x, i, b + turn, mask)
+        mk.store(y, i, a - mk.load(x, n - 1 - i, mask), mask)
+
+
+@pytest.mark.parametrize("shift", [-9, -1, 0, 3, 8, 64])
+def test_overlapping_views(backend, mode, monkeypatch, shift):
+    memory = numbers(400)
+    both(backend, monkeypatch, swap_kernel, [memory[100:], memory[100 + shift :]], 100, 3, grid=1, BLOCK=128)
+
+
+@eas.kernel
+def divided_kernel(x, y, n, by, count, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mask = i < n
+    j = i - 40
+    value = mk.load(x, (j // by) % 50, mask) + mk.load(x, (j % by) % 50, mask)
+    mk.store(y, i, (value << count) + (value >> count) + value // by, mask)
+
+
+@pytest.mark.parametrize(("by", "count"), [(7, 3), (-3, 31), (0, 32), (1, -1)])
+def test_division_in_indices_and_wide_shifts(backend, mode, monkeypatch, by, count):
+    memory = numbers(300)
+    both(backend, monkeypatch, divided_kernel, [memory[:50], memory[51:]], 100, by, count, grid=2, BLOCK=64)
+
+
+@eas.kernel
+def filter_kernel(x, w, y, n, taps, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK], mk.i8)
+    for k in range(taps):
+        at = i + k - taps // 2
+        total += mk.load(x, at, (at >= 0) & (at < n), other=3) * mk.load(w, k)
+    mk.store(y, i, total - mk.max(total), (i < n) & (i % 3 != 1))
+
+
+@pytest.mark.parametrize(("n", "taps"), [(1, 3), (65, 0), (100, 5)])
+def test_filter_of_bytes_with_a_masked_tail(backend, mode, monkeypatch, n, taps):
+    memory = numbers(400, np.int8)
+    both(backend, monkeypatch, filter_kernel, [memory[:150], memory[150:160], memory[161:]], n, taps, grid=2, BLOCK=64)

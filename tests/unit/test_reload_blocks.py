@@ -1,0 +1,46 @@
+"""Rows are read again after a reduction of them, unless somebody may have written them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import eas
+from eas import constexpr, mk
+from eas.facts import Fact
+from eas.ir import walk
+from eas.schedule.reload_blocks import reload_blocks
+
+
+@eas.kernel
+def scale_by_max(x, y, n, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    values = mk.load(x, mk.program_id(0) * n + cols, cols < n, other=-float("inf"))
+    mk.store(y, mk.program_id(0) * n + cols, values * mk.max(values), cols < n)
+
+
+def loads_of(dtype, facts):
+    x = np.ones(64, dtype)
+    variant = scale_by_max.compile(x, x, 64, BLOCK=64).variant(frozenset(facts))
+    module, copies = reload_blocks(variant.module)
+    return sum(inst.op.name == "load" for inst in walk(module.body)), len(copies)
+
+
+def test_a_row_is_loaded_again_after_its_reduction():
+    assert loads_of(np.float32, [Fact("disjoint")]) == (2, 1)
+
+
+def test_memory_that_may_be_written_is_loaded_once():
+    assert loads_of(np.float32, []) == (1, 0)
+
+
+def test_a_format_that_needs_decoding_is_loaded_once():
+    assert loads_of(np.float16, [Fact("disjoint")]) == (1, 0)
+
+
+def test_in_place_and_apart_give_the_same():
+    x = np.arange(300, dtype=np.float32).reshape(3, 100)
+    want, out = x * x.max(axis=1, keepdims=True), np.empty_like(x)
+    scale_by_max[3](x, out, 100, BLOCK=128)
+    scale_by_max[3](x, x, 100, BLOCK=128)
+    assert (out == want).all()
+    assert (x == want).all()
