@@ -11,8 +11,9 @@ import numpy as np
 
 from eas import mk
 from eas.lib.arrays import Array, check_rows, dtype_of, need, need_float, result
-from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.kernels import constexpr, kernel, wide
 from eas.lib.sizes import row_block
+from eas.lib.softmax import largest_and_sum
 
 
 @kernel
@@ -26,17 +27,8 @@ def log_softmax_kernel(x, y, n_cols, BLOCK: constexpr):
 
 
 def log_of_sum(x, start, n_cols, BLOCK):
-    """log(sum(exp(x))) of a row of any length: the largest value so far, and the sum relative to it."""
-    best = mk.full([], -float("inf"), wide_dtype(x.dtype))
-    total = mk.zeros([], wide_dtype(x.dtype))
-    for first in range(0, n_cols, BLOCK):
-        cols = first + mk.arange(0, BLOCK)
-        values = wide(mk.load(x, start + cols, cols < n_cols, other=-float("inf")))
-        new_best = mk.maximum(best, mk.max(values))
-        # While all values are -inf, subtracting 0 instead of the maximum avoids inf - inf.
-        shift = mk.where(new_best == -float("inf"), 0.0, new_best)
-        total = total * mk.exp(best - shift) + mk.sum(mk.exp(values - shift))
-        best = new_best
+    """log(sum(exp(x))) of a row of any length."""
+    best, total = largest_and_sum(x, start, n_cols, BLOCK)
     return best + mk.log(total)
 
 

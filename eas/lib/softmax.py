@@ -21,10 +21,8 @@ def softmax_kernel(x, y, n_cols, BLOCK: constexpr):
     mk.store(y, start + cols, exps * (1.0 / mk.sum(exps)), mask)
 
 
-@kernel
-def long_softmax_kernel(x, y, n_cols, BLOCK: constexpr):
-    """Pass one keeps the largest value so far and the sum of exponentials relative to it."""
-    start = mk.program_id(0) * n_cols
+def largest_and_sum(x, start, n_cols, BLOCK):
+    """The largest value of a row of any length, and the sum of exponentials relative to it."""
     best = mk.full([], -float("inf"), wide_dtype(x.dtype))
     total = mk.zeros([], wide_dtype(x.dtype))
     for first in range(0, n_cols, BLOCK):
@@ -35,6 +33,13 @@ def long_softmax_kernel(x, y, n_cols, BLOCK: constexpr):
         shift = mk.where(new_best == -float("inf"), 0.0, new_best)
         total = total * mk.exp(best - shift) + mk.sum(mk.exp(values - shift))
         best = new_best
+    return best, total
+
+
+@kernel
+def long_softmax_kernel(x, y, n_cols, BLOCK: constexpr):
+    start = mk.program_id(0) * n_cols
+    best, total = largest_and_sum(x, start, n_cols, BLOCK)
     scale = 1.0 / total
     for first in range(0, n_cols, BLOCK):
         cols = first + mk.arange(0, BLOCK)

@@ -16,12 +16,11 @@ from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.types import Shape
 
 CONTROL = ("for", "while", "if")
-PRODUCTS = ("dot", "dot_direct")
+PRODUCTS = ("dot", "dot_direct", "contraction")
 # Lanes meet: the target lowers each of these on its own, from operands in memory.
 CUTS = frozenset(
     {
         *PRODUCTS,
-        "contraction",
         "scan",
         "sort",
         "topk",

@@ -203,7 +203,7 @@ def may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
     if any(v in views for v in body[-1].operands) or any(i > maker for i in users):
         return False
     inst = body[maker]
-    if inst.op.name in (*PRODUCTS, "contraction"):
+    if inst.op.name in PRODUCTS:
         return inst.operands[2] is old or maker not in users
     if inst.op.name != "nest":
         return maker not in users
