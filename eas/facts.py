@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FactKind = Literal["equals_1", "positive", "divisible_16", "aligned_64", "disjoint", "fits_32"]
+FactKind = Literal["equals_1", "positive", "divisible_16", "aligned_64", "disjoint", "in_place", "fits_32"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -13,8 +13,8 @@ class Fact:
     """Something that a launch may find to hold; `arg` is empty for facts of the whole launch.
 
     equals_1, positive, divisible_16: of an integer scalar; aligned_64: a buffer starts at a
-    multiple of 64 bytes; disjoint: no written buffer overlaps another argument; fits_32: every
-    buffer has less than 2**31 elements.
+    multiple of 64 bytes; disjoint: no written buffer overlaps another argument; in_place: some do,
+    and start where the other starts; fits_32: every buffer has less than 2**31 elements.
     """
 
     kind: FactKind

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from eas import dtypes
-from eas.analysis import writes
+from eas.analysis import reads, writes
 from eas.facts import Fact, FactKind
 from eas.indexing.accesses import Access, IndexInfo, analyse
 from eas.indexing.linear import Linear
-from eas.ir import Arg, IRModule, Value
+from eas.ir import Arg, Inst, IRModule, Value
 
+_LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", "multiple_of", "max_contiguous", "max_constancy"})
 _KINDS: tuple[FactKind, ...] = (
     "equals_1",
     "positive",
     "divisible_16",
     "aligned_64",
     "disjoint",
+    "in_place",
     "fits_32",
 )
 
 
 def launch_facts(module: IRModule) -> tuple[Fact, ...]:
-    """The facts that some memory access asks for, by kind and argument order; never `positive`."""
+    """The facts that some memory access asks for, by kind and argument order."""
     info = analyse(module)
     asked = dict.fromkeys(fact for access in info.accesses for fact in _asked(access, info))
-    if writes(module) and sum(arg.is_buffer for arg in module.args) > 1:
+    written = writes(module)
+    if written and sum(arg.is_buffer for arg in module.args) > 1:
         asked[Fact("disjoint")] = None
+        blocks = (a for a in info.accesses if module.mode == "thread" or not a.pointer.type.is_scalar)
+        if any(a.kind == "load" for a in blocks):
+            asked[Fact("in_place")] = None
+    changed = set(written) & set(reads(module))
+    for access in info.accesses:
+        if isinstance(access.base, Arg) and access.base.name in changed:
+            asked.update((Fact("positive", arg.name), None) for arg in _factors(access, info))
     position = {arg.name: i for i, arg in enumerate(module.args)}
     return tuple(sorted(asked, key=lambda f: (_KINDS.index(f.kind), position.get(f.arg, -1))))
 
@@ -35,9 +45,13 @@ def _asked(access: Access, info: IndexInfo) -> Iterator[Fact]:
     if access.range.hi > dtypes.i32.max or access.range.lo < dtypes.i32.min:
         yield Fact("fits_32")
     form = access.form
+    arguments = {arg.value: arg for arg in info.module.args}
+    if info.module.mode == "thread":
+        threads = _ThreadStrides(info.forms.origin, arguments)
+        threads.visit(access.pointer)
+        yield from (Fact("equals_1", arg.name) for arg in threads.found)
     if form is None or access.pointer.type.is_scalar:
         return
-    arguments = {arg.value: arg for arg in info.module.args}
     strides = [t.stride for t in form.terms]
     for arg in _arguments(strides, arguments):
         yield Fact("equals_1", arg.name)
@@ -51,6 +65,41 @@ def _asked(access: Access, info: IndexInfo) -> Iterator[Fact]:
     may_be_dense = any(s.literal == 1 or s.symbols() for s in strides)
     if isinstance(access.base, Arg) and may_be_dense:
         yield Fact("aligned_64", access.base.name)
+
+
+class _ThreadStrides:
+    """Collects the arguments that an address of a thread multiplies its own number with."""
+
+    def __init__(self, origin: Mapping[Value, Inst], arguments: Mapping[Value, Arg]) -> None:
+        self.origin, self.arguments = origin, arguments
+        self.found: dict[Arg, None] = {}
+        self._varies: dict[Value, bool] = {}
+
+    def visit(self, value: Value) -> bool:
+        """Whether threads of a threadgroup differ in a value, as far as sums and products tell."""
+        if value not in self._varies:
+            inst = self.origin.get(value)
+            self._varies[value] = inst is not None and self._visit(inst)
+        return self._varies[value]
+
+    def _visit(self, inst: Inst) -> bool:
+        if inst.op.name == "tid":
+            return True
+        if inst.op.name not in _LINEAR:
+            return False
+        varies = [self.visit(v) for v in inst.operands]
+        if inst.op.name == "mul" and sum(varies) == 1:
+            factor = self.arguments.get(inst.operands[varies.index(False)])
+            if factor is not None:
+                self.found[factor] = None
+        return any(varies)
+
+
+def _factors(access: Access, info: IndexInfo) -> Iterator[Arg]:
+    """The arguments that, if 0, let all elements of a block meet in one place."""
+    if access.form is not None:
+        strides = [t.stride for t in access.form.terms]
+        yield from _arguments(strides, {arg.value: arg for arg in info.module.args})
 
 
 def _arguments(formulas: list[Linear], arguments: dict[Value, Arg]) -> Iterator[Arg]:

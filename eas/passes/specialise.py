@@ -30,6 +30,8 @@ def _with_facts(arg: Arg, facts: list[Fact], is_written: bool) -> Arg:
             new.update(_attributes(fact, arg))
     if is_written and Fact("disjoint") in facts:
         new["noalias"] = True
+    elif is_written and Fact("in_place") in facts:
+        new["in_place"] = True
     return replace(arg, attrs=sorted_attrs({**dict(arg.attrs), **new})) if new else arg
 
 

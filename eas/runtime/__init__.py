@@ -47,7 +47,7 @@ class Runtime(ABC):
     """One way to run kernels. There is one object per backend, and threads may share it."""
 
     name: str
-    ignored_facts: frozenset[str] = frozenset()
+    ignored_facts: frozenset[str] = frozenset({"in_place"})  # for those that run element after element
     """Kinds of launch facts that make no difference to its code, and so no variants."""
     used_hints: frozenset[str] = frozenset()
     """Hints to a target (`num_warps`) that make a difference to its code."""

@@ -201,7 +201,7 @@ _KINDS = {
 }
 _FACTS = {
     "equals_1": ll.EQUALS_1, "positive": ll.POSITIVE, "divisible_16": ll.DIVISIBLE_16,
-    "aligned_64": ll.ALIGNED_64, "disjoint": ll.DISJOINT, "fits_32": ll.FITS_32,
+    "aligned_64": ll.ALIGNED_64, "disjoint": ll.DISJOINT, "fits_32": ll.FITS_32, "in_place": ll.IN_PLACE,
 }  # fmt: skip
 Words = ctypes.Array[ctypes.c_uint64]
 

@@ -177,14 +177,14 @@ def _quick_passes(llvm: Any) -> Any:
     """What explicit SIMD text needs; a quarter of the time of LLVM's own -O2 list.
 
     Common subexpressions and invariants are gone already (eas/passes), so this only inlines, puts
-    allocas into registers, folds addresses and turns loops so that their test is at the end.
+    allocas into registers, folds addresses and turns loops so that their test is at the end. Not NewGVN:
+    it found nothing that later stages of LLVM do not, and aborts the process on some kernels.
     """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
     passes.add_loop_simplify_pass()
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()

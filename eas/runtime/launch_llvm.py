@@ -22,6 +22,7 @@ from eas.runtime.launch_layout import (
     FITS_32,
     FRAME_WORDS,
     GRID,
+    IN_PLACE,
     INTS,
     PLAN,
     POSITIVE,
@@ -90,6 +91,7 @@ fact:
                                    i64 {DIVISIBLE_16}, label %divisible_16
                                    i64 {ALIGNED_64}, label %aligned_64
                                    i64 {DISJOINT}, label %disjoint
+                                   i64 {IN_PLACE}, label %in_place
                                    i64 {FITS_32}, label %fits_32 ]
 equals_1:
   br label %known
@@ -100,13 +102,18 @@ divisible_16:
 aligned_64:
   br label %known
 disjoint:
-  %apart = call i1 @are_disjoint(ptr %plan, ptr %frame, i64 %written)
+  %meet = call i64 @overlaps(ptr %plan, ptr %frame, i64 %written)
+  %apart = icmp eq i64 %meet, 0
+  br label %known
+in_place:
+  %how = call i64 @overlaps(ptr %plan, ptr %frame, i64 %written)
+  %same = icmp eq i64 %how, 1
   br label %known
 fits_32:
   %small = call i1 @all_fit_32(ptr %plan, ptr %frame)
   br label %known
 known:
-  %holds = phi i1 [ false, %fact ], [ %is_1, %equals_1 ], [ %is_positive, %positive ], [ %is_16, %divisible_16 ], [ %is_64, %aligned_64 ], [ %apart, %disjoint ], [ %small, %fits_32 ]
+  %holds = phi i1 [ false, %fact ], [ %is_1, %equals_1 ], [ %is_positive, %positive ], [ %is_16, %divisible_16 ], [ %is_64, %aligned_64 ], [ %apart, %disjoint ], [ %same, %in_place ], [ %small, %fits_32 ]
   %bit0 = zext i1 %holds to i64
   %bit = shl i64 %bit0, %i
   %bits1 = or i64 %bits, %bit
@@ -116,13 +123,15 @@ end:
   ret i64 %bits
 }}
 
-; No written buffer shares a byte with another one; bit s of `%written` is slot s.
-define internal i1 @are_disjoint(ptr %plan, ptr %frame, i64 %written) nounwind {{
+; 0 if no written buffer shares a byte with another one, 1 if those that do start together, else 2;
+; bit s of `%written` is slot s.
+define internal i64 @overlaps(ptr %plan, ptr %frame, i64 %written) nounwind {{
 entry:
 {plan("n_args", "i64")}
   br label %next
 next:
   %w = phi i64 [ 0, %entry ], [ %w1, %after ]
+  %seen = phi i64 [ 0, %entry ], [ %seen1, %after ]
   %more = icmp slt i64 %w, %n_args
   br i1 %more, label %check, label %good
 check:
@@ -137,6 +146,7 @@ mine:
   br label %other
 other:
   %b = phi i64 [ 0, %mine ], [ %b1, %apart ]
+  %found = phi i64 [ %seen, %mine ], [ %found1, %apart ]
   %more_b = icmp slt i64 %b, %n_args
   br i1 %more_b, label %compare, label %after
 compare:
@@ -149,17 +159,22 @@ compare:
   %c3 = icmp ne i64 %b, %w
   %c12 = and i1 %c1, %c2
   %meet = and i1 %c12, %c3
-  br i1 %meet, label %bad, label %apart
+  %differ = icmp ne i64 %lo, %lo2
+  %is_bad = and i1 %meet, %differ
+  br i1 %is_bad, label %bad, label %apart
 apart:
+  %met = zext i1 %meet to i64
+  %found1 = or i64 %found, %met
   %b1 = add i64 %b, 1
   br label %other
 after:
+  %seen1 = phi i64 [ %seen, %check ], [ %found, %other ]
   %w1 = add i64 %w, 1
   br label %next
 good:
-  ret i1 true
+  ret i64 %seen
 bad:
-  ret i1 false
+  ret i64 2
 }}
 
 define internal i1 @all_fit_32(ptr %plan, ptr %frame) nounwind {{

@@ -5,6 +5,9 @@ itself; each worker that joins wakes one more, so that many start in logarithmic
 a job: its caller unlinks it when no program is left and waits until no worker is inside. A worker
 touches a job only while it is counted in `helpers`, and leaves it under the mutex.
 
+The caller takes programs from the front and every second thread from the end, so that when a launch
+is repeated, each of two threads meets the memory that its own cache still holds.
+
 Where another library already keeps threads that OpenMP gave it, a job runs on those (`eas_pool_share`):
 two pools that wait for work in turns would take the cores from each other.
 
@@ -46,8 +49,9 @@ def pool_text(arch: str) -> str:
 
 
 _DECLARATIONS = """
-; next, fn, args, n, min_chunk, scratch_nbytes, divisor, limit, helpers, is_waited_for, cursor
-; The cursor has a cache line of its own: every thread of the job writes it.
+; next, fn, args, base, min_chunk, scratch_nbytes, divisor, limit, helpers, is_waited_for, cursor
+; The cursor holds which programs behind `base` are left: from its low 32 bits up to its high 32 bits.
+; It has a cache line of its own: every thread of the job writes it.
 %job = type { ptr, ptr, ptr, i64, i64, i64, i64, i32, i32, i32, [60 x i8], i64, [56 x i8] }
 %arena = type { ptr, i64 }
 
@@ -250,6 +254,9 @@ define void @eas_pool_share(ptr %run, ptr %size) nounwind {
 
 define internal void @team_member(ptr %job) nounwind {
 entry:
+  %helpersp = getelementptr %job, ptr %job, i64 0, i32 8
+  %number = atomicrmw add ptr %helpersp, i32 1 monotonic
+  %back = trunc i32 %number to i1
   %nbytesp = getelementptr %job, ptr %job, i64 0, i32 5
   %nbytes = load i64, ptr %nbytesp
   %none = icmp eq i64 %nbytes, 0
@@ -260,7 +267,7 @@ prepare:
   br i1 %failed, label %end, label %work
 work:
   %scratch = phi ptr [ null, %entry ], [ %memory, %prepare ]
-  %count = call i64 @work_on(ptr %job, ptr %scratch)
+  %count = call i64 @work_on(ptr %job, ptr %scratch, i1 %back)
   br label %end
 end:
   ret void
@@ -353,7 +360,25 @@ end:
   ret void
 }
 
+; All programs of [begin, n), at most 2**31 at a time, as many as the cursor of a job can tell apart.
 define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate) nounwind {
+entry:
+  br label %next
+next:
+  %at = phi i64 [ %begin, %entry ], [ %end, %run ]
+  %left = sub i64 %n, %at
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %run, label %done
+run:
+  %size = call i64 @llvm.umin.i64(i64 %left, i64 2147483648)
+  %end = add i64 %at, %size
+  call void @spread_part(ptr %fn, ptr %args, i64 %at, i64 %end, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
+  br label %next
+done:
+  ret void
+}
+
+define internal void @spread_part(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate) nounwind {
 entry:
   %job = alloca %job, align 64
   call void @llvm.memset.p0.i64(ptr align 64 %job, i8 0, i64 192, i1 false)
@@ -361,8 +386,8 @@ entry:
   store ptr %fn, ptr %fnp
   %argsp = getelementptr %job, ptr %job, i64 0, i32 2
   store ptr %args, ptr %argsp
-  %np = getelementptr %job, ptr %job, i64 0, i32 3
-  store i64 %n, ptr %np
+  %basep = getelementptr %job, ptr %job, i64 0, i32 3
+  store i64 %begin, ptr %basep
   %minp = getelementptr %job, ptr %job, i64 0, i32 4
   store i64 %min, ptr %minp
   %nbytesp = getelementptr %job, ptr %job, i64 0, i32 5
@@ -374,7 +399,9 @@ entry:
   %limitp = getelementptr %job, ptr %job, i64 0, i32 7
   store i32 %limit, ptr %limitp
   %cursorp = getelementptr %job, ptr %job, i64 0, i32 11
-  store i64 %begin, ptr %cursorp
+  %programs = sub i64 %n, %begin
+  %cursor = shl i64 %programs, 32
+  store i64 %cursor, ptr %cursorp
   %shares = call i1 @has_team(i64 %threads)
   br i1 %shares, label %team, label %own
 team:
@@ -385,13 +412,12 @@ team:
   %s1 = call i64 @now_ns()
   %passed = sub i64 %s1, %s0
   %of_all = mul i64 %passed, %threads
-  %programs = sub i64 %n, %begin
   call void @learn(ptr %rate, i64 %of_all, i64 %programs)
   ret void
 own:
   call void @link(ptr %job, i64 %threads)
   %t0 = call i64 @now_ns()
-  %count = call i64 @work_on(ptr %job, ptr %scratch)
+  %count = call i64 @work_on(ptr %job, ptr %scratch, i1 false)
   %t1 = call i64 @now_ns()
   %ns = sub i64 %t1, %t0
   call void @learn(ptr %rate, i64 %ns, i64 %count)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 JOB = """
-; The next run of programs, empty when all are taken: what is left over `divisor`, or `min_chunk`.
-define internal { i64, i64 } @take(ptr %job) nounwind {
+; The next run of programs, from the front or the back, empty when all are taken: what is left over
+; `divisor`, or `min_chunk`.
+define internal { i64, i64 } @take(ptr %job, i1 %back) nounwind {
 entry:
-  %np = getelementptr %job, ptr %job, i64 0, i32 3
-  %n = load i64, ptr %np
+  %basep = getelementptr %job, ptr %job, i64 0, i32 3
+  %base = load i64, ptr %basep
   %minp = getelementptr %job, ptr %job, i64 0, i32 4
   %min = load i64, ptr %minp
   %divp = getelementptr %job, ptr %job, i64 0, i32 6
@@ -16,29 +17,38 @@ entry:
   %first = load atomic i64, ptr %cursorp monotonic, align 8
   br label %try
 try:
-  %begin = phi i64 [ %first, %entry ], [ %seen, %claim ]
-  %more = icmp slt i64 %begin, %n
+  %word = phi i64 [ %first, %entry ], [ %seen, %claim ]
+  %low = and i64 %word, 4294967295
+  %high = lshr i64 %word, 32
+  %left = sub i64 %high, %low
+  %more = icmp ne i64 %left, 0
   br i1 %more, label %claim, label %none
 claim:
-  %left = sub i64 %n, %begin
   %share = udiv i64 %left, %div
   %want = call i64 @llvm.umax.i64(i64 %share, i64 %min)
   %size = call i64 @llvm.umin.i64(i64 %want, i64 %left)
-  %end = add i64 %begin, %size
-  %swap = cmpxchg ptr %cursorp, i64 %begin, i64 %end monotonic monotonic, align 8
+  %last = sub i64 %high, %size
+  %begin = select i1 %back, i64 %last, i64 %low
+  %size_high = shl i64 %size, 32
+  %from_back = sub i64 %word, %size_high
+  %from_front = add i64 %word, %size
+  %new = select i1 %back, i64 %from_back, i64 %from_front
+  %swap = cmpxchg ptr %cursorp, i64 %word, i64 %new monotonic monotonic, align 8
   %seen = extractvalue { i64, i1 } %swap, 0
   %won = extractvalue { i64, i1 } %swap, 1
   br i1 %won, label %got, label %try
 got:
-  %r0 = insertvalue { i64, i64 } poison, i64 %begin, 0
-  %r1 = insertvalue { i64, i64 } %r0, i64 %end, 1
+  %run_begin = add i64 %base, %begin
+  %run_end = add i64 %run_begin, %size
+  %r0 = insertvalue { i64, i64 } poison, i64 %run_begin, 0
+  %r1 = insertvalue { i64, i64 } %r0, i64 %run_end, 1
   ret { i64, i64 } %r1
 none:
   ret { i64, i64 } zeroinitializer
 }
 
 ; Runs programs of the job until none is left; the result is how many.
-define internal i64 @work_on(ptr %job, ptr %scratch) nounwind {
+define internal i64 @work_on(ptr %job, ptr %scratch, i1 %back) nounwind {
 entry:
   %fnp = getelementptr %job, ptr %job, i64 0, i32 1
   %fn = load ptr, ptr %fnp
@@ -47,7 +57,7 @@ entry:
   br label %next
 next:
   %count = phi i64 [ 0, %entry ], [ %count1, %run ]
-  %range = call { i64, i64 } @take(ptr %job)
+  %range = call { i64, i64 } @take(ptr %job, i1 %back)
   %begin = extractvalue { i64, i64 } %range, 0
   %end = extractvalue { i64, i64 } %range, 1
   %empty = icmp eq i64 %begin, %end
@@ -71,11 +81,11 @@ look:
   %none = icmp eq ptr %job, null
   br i1 %none, label %end, label %check
 check:
-  %np = getelementptr %job, ptr %job, i64 0, i32 3
-  %n = load i64, ptr %np
   %cursorp = getelementptr %job, ptr %job, i64 0, i32 11
   %cursor = load atomic i64, ptr %cursorp monotonic, align 8
-  %has_work = icmp slt i64 %cursor, %n
+  %low = and i64 %cursor, 4294967295
+  %high = lshr i64 %cursor, 32
+  %has_work = icmp ult i64 %low, %high
   %limitp = getelementptr %job, ptr %job, i64 0, i32 7
   %limit = load i32, ptr %limitp
   %helpersp = getelementptr %job, ptr %job, i64 0, i32 8
@@ -142,6 +152,7 @@ join:
   %helpersp = getelementptr %job, ptr %job, i64 0, i32 8
   %h0 = load i32, ptr %helpersp
   %h1 = add i32 %h0, 1
+  %back = trunc i32 %h1 to i1
   store atomic i32 %h1, ptr %helpersp monotonic, align 4
   %another = call ptr @find_job()
   %is_more = icmp ne ptr %another, null
@@ -161,7 +172,7 @@ prepare:
   br i1 %failed, label %refuse, label %help
 help:
   %scratch = phi ptr [ null, %go ], [ %memory, %prepare ]
-  %count = call i64 @work_on(ptr %job, ptr %scratch)
+  %count = call i64 @work_on(ptr %job, ptr %scratch, i1 %back)
   %rc5 = call i32 @pthread_mutex_lock(ptr @lock)
   br label %leave
 refuse:                          ; no memory here: the caller, who has some, does the work
