@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eas.codegen.counted_loops import Loops, number
 from eas.codegen.llvm_text import Reg, Text, bits_of, scratch_type, vector
 from eas.codegen.transpose import transpose_lanes
 from eas.ir import Inst
@@ -41,10 +42,10 @@ def contract(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg
     return ()
 
 
-def _as_i64(t: Text, number: Reg) -> Reg:
-    if not number.text.startswith("%"):
-        return Reg(number.text, "i64")
-    return number if number.element == "i64" else t.convert("sext", number, "i64")
+def _as_i64(t: Text, value: Reg) -> Reg:
+    if not value.text.startswith("%"):
+        return Reg(value.text, "i64")
+    return value if value.element == "i64" else t.convert("sext", value, "i64")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Ahead:
     nbytes: int  # of an element
 
 
-class _Contract:
+class _Contract(Loops):
     """Panels of b (as many columns as a row of the block) stay in L1 while all rows of a pass by."""
 
     def __init__(
@@ -68,6 +69,7 @@ class _Contract:
         signed: bool,
         ahead: Mapping[str, Ahead],
     ) -> None:
+        super().__init__()
         self.element, self.out = element, out
         self.m, self.n, self.most_k = shape
         self.a_column, self.signed = a_column, signed
@@ -76,14 +78,13 @@ class _Contract:
         self.vectors = registers // 8
         self.ahead = ahead
         self.b_transposed = False
-        self.t = Text()
 
     def function(self, symbol: str, numbers: Sequence[Reg], module: Text) -> str:
         t = self.t
         names = ("%k", "%a_row", "%b_row")
         self.k, self.a_row, self.b_row = (
-            Reg(name, "i64") if number.text.startswith("%") else number
-            for name, number in zip(names, numbers, strict=True)
+            Reg(name, "i64") if given.text.startswith("%") else given
+            for name, given in zip(names, numbers, strict=True)
         )
         # A number of steps that is only known at run time is a multiple of nothing.
         self.unroll = 1 if self.k.text == "%k" else _unroll(int(self.k.text))
@@ -95,7 +96,7 @@ class _Contract:
         if self.most_k <= _STRIP:
             self._strip(Reg("%a", "ptr"), Reg("%b", "ptr"), self.k, panel)
         else:
-            self._loop("strip", self.k, _STRIP, (), lambda at, _: self._strip_at(at, panel))
+            self.loop("strip", number(0), self.k, number(_STRIP), (), lambda at, _: self._strip_at(at, panel))
         t.line("ret void")
         module.declare_all(t.declarations)
         ahead = "".join(f", ptr {r.pointer}, ptr {r.pointer}_row" for r in self.ahead.values())
@@ -103,10 +104,10 @@ class _Contract:
         return "\n".join([head, *t.lines, "}"])
 
     def _strip_at(self, at: Reg, panel: Reg) -> Sequence[Reg]:
-        left = self._at(Reg("%a", "ptr"), self._mul(at, self.a_column), self.element)
-        right = self._at(Reg("%b", "ptr"), self._times(at, self.b_row), self.element)
+        left = self.at(Reg("%a", "ptr"), self._mul(at, self.a_column), self.element)
+        right = self.at(Reg("%b", "ptr"), self.times(at, self.b_row), self.element)
         rest = self.t.op("sub", self.k, at)
-        full = Reg(str(_STRIP), "i64")
+        full = number(_STRIP)
         steps = self.t.select(self.t.compare("icmp slt", rest, full), rest, full)
         self._strip(left, right, steps, panel)
         return ()
@@ -117,39 +118,40 @@ class _Contract:
         whole = self.n // size
         packs = self.m > _ROWS and whole > 0
         if whole:
-            self._loop(
+            self.loop(
                 "panel",
-                Reg(str(whole), "i64"),
-                1,
+                number(0),
+                number(whole),
+                number(1),
                 (),
                 lambda i, _: self._panel(a, b, k, panel if packs else None, self._mul(i, size)),
             )
             column = whole * size
         for lanes, vectors in _rest(self.n - column, self.wide):
-            first = Reg(str(column), "i64")
-            source = (self._at(b, first, self.element), self.b_row, self.element)
+            first = number(column)
+            source = (self.at(b, first, self.element), self.b_row, self.element)
             self._rows(a, source, k, first, lanes, vectors)
             column += lanes * vectors
 
     def _panel(self, a: Reg, b: Reg, k: Reg, panel: Reg | None, first: Reg) -> Sequence[Reg]:
         """Columns from `first` on; copied so that they are contiguous, where rows enough profit."""
-        column = self._times(first, self.b_row) if self.b_transposed else first
-        b = self._at(b, column, self.element)
+        column = self.times(first, self.b_row) if self.b_transposed else first
+        b = self.at(b, column, self.element)
         source = (b, self.b_row, self.element)
         if panel is not None:
             step, pack = (self.wide, self._turn) if self.b_transposed else (1, self._pack)
-            self._loop("pack", k, step, (), lambda i, _: pack(b, panel, i))
-            source = (panel, Reg(str(self.vectors * self.wide), "i64"), self.out)
+            self.loop("pack", number(0), k, number(step), (), lambda i, _: pack(b, panel, i))
+            source = (panel, number(self.vectors * self.wide), self.out)
         self._rows(a, source, k, first, self.wide, self.vectors)
         return ()
 
     def _pack(self, b: Reg, panel: Reg, i: Reg) -> Sequence[Reg]:
-        source = self._at(b, self._times(i, self.b_row), self.element)
-        target = self._at(panel, self._mul(i, self.vectors * self.wide), self.out)
+        source = self.at(b, self.times(i, self.b_row), self.element)
+        target = self.at(panel, self._mul(i, self.vectors * self.wide), self.out)
         for v in range(self.vectors):
-            at = Reg(str(v * self.wide), "i64")
-            value = self._load(self._at(source, at, self.element), self.element, self.wide)
-            self.t.line(f"store {value}, {self._at(target, at, self.out)}, align 4")
+            at = number(v * self.wide)
+            value = self._load(self.at(source, at, self.element), self.element, self.wide)
+            self.t.line(f"store {value}, {self.at(target, at, self.out)}, align 4")
         return ()
 
     def _turn(self, b: Reg, panel: Reg, i: Reg) -> Sequence[Reg]:
@@ -157,14 +159,14 @@ class _Contract:
         wide, width = self.wide, self.vectors * self.wide
         for v in range(self.vectors):
             columns = [
-                self._at(b, self._mul(self.b_row, v * wide + lane), self.element)
+                self.at(b, self._mul(self.b_row, v * wide + lane), self.element)
                 for lane in range(wide)
             ]
-            lines = [self._load(self._at(c, i, self.element), self.element, wide) for c in columns]
+            lines = [self._load(self.at(c, i, self.element), self.element, wide) for c in columns]
             for u, line in enumerate(transpose_lanes(self.t, lines)):
-                row = self.t.op("add", i, Reg(str(u), "i64"))
-                at = self.t.op("add", self._mul(row, width), Reg(str(v * wide), "i64"))
-                self.t.line(f"store {line}, {self._at(panel, at, self.out)}, align 4")
+                row = self.t.op("add", i, number(u))
+                at = self.t.op("add", self._mul(row, width), number(v * wide))
+                self.t.line(f"store {line}, {self.at(panel, at, self.out)}, align 4")
         return ()
 
     def _rows(
@@ -176,16 +178,16 @@ class _Contract:
             def block(
                 i: Reg, _: Sequence[Reg], row: int = row, height: int = height
             ) -> Sequence[Reg]:
-                top = self.t.op("add", self._mul(i, height), Reg(str(row), "i64"))
-                left = self._at(a, self._times(top, self.a_row), self.element)
+                top = self.t.op("add", self._mul(i, height), number(row))
+                left = self.at(a, self.times(top, self.a_row), self.element)
                 corner = self.t.op("add", self._mul(top, self.n), first)
-                cells = self._at(Reg("%c", "ptr"), corner, self.out)
+                cells = self.at(Reg("%c", "ptr"), corner, self.out)
                 if height == _ROWS and lanes * vectors == self.wide * self.vectors:
                     self._prefetch(i, first)
                 self._block(left, b, cells, k, (height, vectors, lanes))
                 return ()
 
-            self._loop("rows", Reg(str(repeats), "i64"), 1, (), block)
+            self.loop("rows", number(0), number(repeats), number(1), (), block)
             row += height * repeats
 
     def _block(
@@ -195,21 +197,21 @@ class _Contract:
         t = self.t
         height, vectors, lanes = size
         cells = [
-            self._at(c, Reg(str(i * self.n + v * lanes), "i64"), self.out)
+            self.at(c, number(i * self.n + v * lanes), self.out)
             for i in range(height)
             for v in range(vectors)
         ]
         kind = vector(self.out, lanes)
         start = [t.let(f"load {kind}, {cell}, align 4", self.out, lanes) for cell in cells]
-        rows = [self._at(a, self._mul(self.a_row, i), self.element) for i in range(height)]
+        rows = [self.at(a, self._mul(self.a_row, i), self.element) for i in range(height)]
 
         def steps(at: Reg, accs: Sequence[Reg]) -> Sequence[Reg]:
             for u in range(self.unroll):
-                step = t.op("add", at, Reg(str(u), "i64"))
+                step = t.op("add", at, number(u))
                 accs = self._step(rows, b, step, accs, lanes)
             return accs
 
-        done = self._loop("k", k, self.unroll, start, steps)
+        done = self.loop("k", number(0), k, number(self.unroll), start, steps)
         for cell, value in zip(cells, done, strict=True):
             t.line(f"store {value}, {cell}, align 4")
 
@@ -218,15 +220,15 @@ class _Contract:
     ) -> list[Reg]:
         base, b_row, element = b
         vectors = len(accs) // len(rows)
-        line = self._at(base, self._times(k, b_row), element)
+        line = self.at(base, self.times(k, b_row), element)
         right = [
-            self._load(self._at(line, Reg(str(v * lanes), "i64"), element), element, lanes)
+            self._load(self.at(line, number(v * lanes), element), element, lanes)
             for v in range(vectors)
         ]
         column = self._mul(k, self.a_column)
         new: list[Reg] = []
         for i, row in enumerate(rows):
-            value = self._load(self._at(row, column, self.element), self.element, 1)
+            value = self._load(self.at(row, column, self.element), self.element, 1)
             left = self.t.splat(value, lanes)
             new += [self._fma(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
         return new
@@ -241,22 +243,22 @@ class _Contract:
             lines = max(1, self.most_k * nbytes // _LINE * width // self.n)
             column = self._mul(first, max(1, lines * _LINE // width))
             for i in range(_ROWS):
-                row = self.t.op("add", self._mul(block, _ROWS), Reg(str(i), "i64"))
+                row = self.t.op("add", self._mul(block, _ROWS), number(i))
                 self._touch("a", row, column, lines)
         if "b" in self.ahead:
             nbytes = self.ahead["b"].nbytes
             per_block = -(-self.most_k * _ROWS // self.m)
             column = self._mul(first, nbytes)
             for i in range(per_block):
-                row = self.t.op("add", self._mul(block, per_block), Reg(str(i), "i64"))
+                row = self.t.op("add", self._mul(block, per_block), number(i))
                 self._touch("b", row, column, max(1, width * nbytes // _LINE))
 
     def _touch(self, side: str, row: Reg, column: Reg, lines: int) -> None:
         self.t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         base = Reg(self.ahead[side].pointer, "ptr")
-        offset = self.t.op("add", self._times(row, self.next_rows[side]), column)
+        offset = self.t.op("add", self.times(row, self.next_rows[side]), column)
         for line in range(lines):
-            at = self.t.op("add", offset, Reg(str(line * _LINE), "i64"))
+            at = self.t.op("add", offset, number(line * _LINE))
             here = self.t.let(f"getelementptr i8, {base}, {at}", "ptr", 1)
             self.t.line(f"call void @llvm.prefetch.p0({here}, i32 0, i32 2, i32 1)")
 
@@ -269,44 +271,8 @@ class _Contract:
 
     # --- spelling -------------------------------------------------------------------------------
 
-    def _loop(
-        self,
-        hint: str,
-        end: Reg,
-        step: int,
-        carried: Sequence[Reg],
-        body: Callable[[Reg, Sequence[Reg]], Sequence[Reg]],
-    ) -> list[Reg]:
-        """for i in range(0, end, step), at least once; returns what the last step returned."""
-        t = self.t
-        before, head, done = t.block, t.new_label(hint), t.new_label(f"{hint}_done")
-        t.line(f"br label %{head}")
-        t.label(head)
-        index, following = Reg(t.name("i"), "i64"), t.name("i")
-        phis = [Reg(t.name("acc"), r.element, r.lanes) for r in carried]
-        at = len(t.lines)
-        t.line("")
-        new = body(index, phis)
-        t.line(f"{following} = add nuw nsw {index}, {step}")
-        more = t.compare("icmp slt", Reg(following, "i64"), end)
-        edges = [(index, "0", following)]
-        edges += [(p, c.text, n.text) for p, c, n in zip(phis, carried, new, strict=True)]
-        t.lines[at] = "\n".join(
-            f"  {p.text} = phi {p.type} [ {a}, %{before} ], [ {b}, %{t.block} ]"
-            for p, a, b in edges
-        )
-        t.line(f"br {more}, label %{head}, label %{done}")
-        t.label(done)
-        return list(new)
-
     def _mul(self, a: Reg, factor: int) -> Reg:
-        return a if factor == 1 else self._times(a, Reg(str(factor), "i64"))
-
-    def _times(self, a: Reg, b: Reg) -> Reg:
-        return self.t.op("mul nsw", a, b)
-
-    def _at(self, base: Reg, offset: Reg, element: str) -> Reg:
-        return self.t.let(f"getelementptr inbounds {element}, {base}, {offset}", "ptr", 1)
+        return a if factor == 1 else self.times(a, number(factor))
 
     def _load(self, at: Reg, element: str, lanes: int) -> Reg:
         align = min(4, max(1, bits_of(element) // 8))

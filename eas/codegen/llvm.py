@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import Reg, Text, bits_of, register_type, scratch_type
@@ -67,15 +68,29 @@ class Emitter:
     def kernel(self) -> str:
         t = self.t
         self._arguments()
+        if self.module.attr("rows"):
+            self._rows_of_programs()
+        else:
+            self._programs()
+        t.label("done")
+        if self.uses_streams:
+            t.line("fence seq_cst")  # whoever waits for this thread sees what bypassed the cache
+        t.line("ret void")
+        head = f"define void @{ENTRY}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
+        return (
+            "\n".join([*t.helpers.values(), *t.declarations.values(), head, *t.lines, "}", "!0 = !{i32 1}"]) + "\n"
+        )
+
+    def _programs(self) -> None:
+        """One program after another."""
+        t = self.t
         t.line("br label %programs")
         t.label("programs")
         t.line("%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]")
         t.line("%more = icmp slt i64 %program, %end")
         t.line("br i1 %more, label %run, label %done")
         t.label("run")
-        (first, size), (second, other) = (("pid0", "gx"), ("pid1", "gy"))
-        if self.module.attr("axis_1_first"):
-            (first, size), (second, other) = (second, other), (first, size)
+        first, second, size, other = self._axes()
         for line in (
             f"%row = sdiv i64 %program, %{size}",
             f"%{first} = srem i64 %program, %{size}",
@@ -88,14 +103,62 @@ class Emitter:
         t.label("program_end")
         t.line("%next_program = add nsw i64 %program, 1")
         t.line("br label %programs")
-        t.label("done")
-        if self.uses_streams:
-            t.line("fence seq_cst")  # whoever waits for this thread sees what bypassed the cache
-        t.line("ret void")
-        head = f"define void @{ENTRY}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
-        return (
-            "\n".join([*t.helpers.values(), *t.declarations.values(), head, *t.lines, "}", "!0 = !{i32 1}"]) + "\n"
-        )
+
+    def _rows_of_programs(self) -> None:
+        """One row after another, each through all programs side by side."""
+        t = self.t
+        first, second, size, other = self._axes()
+        body = self.module.body.body
+        loop = next(inst for inst in body if inst.op.name == "loop")
+        for line in (
+            "br label %groups",
+            "groups:",
+            "%group = phi i64 [ %begin, %entry ], [ %group_end, %rows ]",
+            "%more = icmp slt i64 %group, %end",
+            "br i1 %more, label %run, label %done",
+            "run:",
+            f"%row = sdiv i64 %group, %{size}",
+            f"%start = srem i64 %group, %{size}",
+            f"%{second} = srem i64 %row, %{other}",
+            f"%pid2 = sdiv i64 %row, %{other}",
+            f"%room = sub i64 %{size}, %start",
+            "%row_end = add i64 %group, %room",
+            "%is_cut = icmp slt i64 %row_end, %end",
+            "%group_end = select i1 %is_cut, i64 %row_end, i64 %end",
+            "br label %rows",
+            "rows:",
+            "%i = phi i32 [ 0, %run ], [ %next_i, %row_done ]",
+            f"%in_tile = icmp slt i32 %i, {self.module.attr('rows')}",
+            "br i1 %in_tile, label %programs, label %groups",
+            "programs:",
+            "%program = phi i64 [ %group, %rows ], [ %next_program, %program_end ]",
+            "%in_group = icmp slt i64 %program, %group_end",
+            "br i1 %in_group, label %piece, label %row_done",
+            "piece:",
+            "%since = sub i64 %program, %group",
+            f"%{first} = add i64 %start, %since",
+        ):
+            t.line(line) if not line.endswith(":") else t.label(line[:-1])
+        for inst in body[: body.index(loop)]:
+            self.inst(inst)
+        self.regs[loop.regions[0].params[0]] = Reg("%i", "i32")
+        self.region(loop.regions[0])
+        for line in (
+            "br label %program_end",
+            "program_end:",
+            "%next_program = add nsw i64 %program, 1",
+            "br label %programs",
+            "row_done:",
+            "%next_i = add i32 %i, 1",
+            "br label %rows",
+        ):
+            t.line(line) if not line.endswith(":") else t.label(line[:-1])
+
+    def _axes(self) -> tuple[str, str, str, str]:
+        """The program ids that change most and second most often, and the sizes of their axes."""
+        if self.module.attr("axis_1_first"):
+            return "pid1", "pid0", "gy", "gx"
+        return "pid0", "pid1", "gx", "gy"
 
     def _arguments(self) -> None:
         t = self.t
@@ -129,6 +192,8 @@ class Emitter:
         operands = [self.regs[v] for v in inst.operands]
         if name in MEMORY:
             results = MEMORY[name](self, inst, operands)
+        elif name in ("floordiv", "mod") and can_divide_by_scalar(inst, operands):
+            results = divide_by_scalar(self.t, inst, operands)
         else:
             spell = OPS.get(name)
             if spell is None:

@@ -20,7 +20,7 @@ from eas.codegen.llvm_text import (
     vector,
 )
 from eas.codegen.panels import contract_panels
-from eas.codegen.relayout import relayout
+from eas.codegen.relayout import relayout, turn
 from eas.codegen.sort_rows import sort_row
 from eas.codegen.vector_scan import vscan
 from eas.dtypes import DType
@@ -58,7 +58,11 @@ def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
 
 
 def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
-    """Neighbouring elements, one per lane."""
+    """Neighbouring elements, one per lane.
+
+    Where no lane is on, the address is often outside of the buffer: processors are very slow to
+    find out that nothing had to be read from a page that does not exist, so we do not ask them.
+    """
     t, lanes = emitter.t, emitter.lanes
     pointer, kind = operands[0], inst.operands[0].type
     element = _stored_type(kind)
@@ -80,12 +84,11 @@ def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     t.declare(
         symbol, f"declare {nothing.type} {symbol}(ptr, i32 immarg, <{lanes} x i1>, {nothing.type})"
     )
-    raw = t.let(
-        f"call {nothing.type} {symbol}({pointer}, i32 {_alignment(kind)}, {mask}, {through})",
-        element,
-        lanes,
-    )
-    value = _from_memory(t, raw, kind)
+    found: list[Reg] = []
+    call = f"call {nothing.type} {symbol}({pointer}, i32 {_alignment(kind)}, {mask}, {through})"
+    skipped, loaded = when(emitter, _any(t, mask), lambda: found.append(t.let(call, element, lanes)))
+    phi = f"phi {nothing.type} [ {through.text}, %{skipped} ], [ {found[0].text}, %{loaded} ]"
+    value = _from_memory(t, t.let(phi, element, lanes), kind)
     return value if other is None or is_plain else t.select(mask, value, other)
 
 
@@ -122,9 +125,9 @@ def _vstore(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg,
     else:
         symbol = f"@llvm.masked.store.{mangled(value)}.p0"
         t.declare(symbol, f"declare void {symbol}({value.type}, ptr, i32 immarg, <{lanes} x i1>)")
-        t.line(
-            f"call void {symbol}({value}, {pointer}, i32 {_alignment(kind)}, {t.splat(operands[2], lanes)})"
-        )
+        mask = t.splat(operands[2], lanes)
+        call = f"call void {symbol}({value}, {pointer}, i32 {_alignment(kind)}, {mask})"
+        when(emitter, _any(t, mask), lambda: t.line(call))
     return ()
 
 
@@ -155,10 +158,28 @@ def _can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return Reg("false", "i1")
     address = t.convert("ptrtoint", operands[0], "i64")
     low = t.op("and", address, t.like(_STREAM_NBYTES - 1, address))
+    return t.op("and", t.compare("icmp eq", low, t.like(0, low)), _is_large(emitter, inst, base))
+
+
+def _is_large(emitter: Emitter, inst: Inst, base: int) -> Reg:
     size = emitter.buffer_size(base)
     least = _CACHE_NBYTES // inst.operands[0].dtype.nbytes
-    is_large = t.compare("icmp sge", size, t.like(least, size))
-    return t.op("and", t.compare("icmp eq", low, t.like(0, low)), is_large)
+    return emitter.t.compare("icmp sge", size, emitter.t.like(least, size))
+
+
+def _stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+    t = emitter.t
+    base = emitter.bases.get(inst.operands[0])
+    if base is None:
+        return Reg("-1", "i32")
+    nbytes = inst.operands[0].dtype.nbytes
+    address = t.convert("ptrtoint", operands[0], "i64")
+    low = t.op("and", t.op("sub", t.like(0, address), address), t.like(_STREAM_NBYTES - 1, address))
+    head = t.convert("trunc", t.op("udiv", low, t.like(nbytes, low)), "i32")
+    allowed = _is_large(emitter, inst, base)
+    if nbytes < 4:  # no store of a single one gets past the cache
+        allowed = t.op("and", allowed, t.compare("icmp eq", head, t.like(0, head)))
+    return t.select(allowed, head, t.like(-1, head))
 
 
 def _load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
@@ -203,7 +224,9 @@ def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, 
         if mask is not None:
             _guarded_store(emitter, kind, operands[0], value, mask)
         else:
-            t.line(f"store {value}, {operands[0]}, align {_alignment(kind)}")
+            past = ", !nontemporal !0" if dict(inst.attrs).get("stream") else ""
+            emitter.uses_streams |= bool(past)
+            t.line(f"store {value}, {operands[0]}, align {_alignment(kind)}{past}")
         return ()
     pointers = t.splat(operands[0], lanes)
     symbol = f"@llvm.masked.scatter.{mangled(value)}.v{lanes}p0"
@@ -501,7 +524,7 @@ def _report_lanes(emitter: Emitter, inst: Inst, base: int, wrong: Reg, index: Re
 MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked(_load, 0), "store": _checked(_store, 1),
-    "can_stream": _can_stream,
-    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "write_log": _log,
+    "can_stream": _can_stream, "stream_head": _stream_head,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
     **{f"atomic_{kind}": _checked(_atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eas.codegen.counted_loops import Loops, number
 from eas.codegen.llvm_casts import cast, decode
 from eas.codegen.llvm_text import Reg, Text, bits_of, mangled, memory_type, register_type, vector
 from eas.codegen.transpose import transpose_lanes
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
 HEIGHTS = (6, 4)  # rows of the blocks of c that stay in registers
+_ENTRY, _FIRST_ENTRY = 6, 8  # words of an entry of the table, and in front of the first one
 _UNROLL = 4
 _AT_ONCE = 4  # panels that are packed together
 _FEW_ROWS = 12  # b is read once or twice then: a copy would not pay
+_MANY_STEPS, _MANY_COLUMNS = 96, 128  # whose columns of a pay for a copy of them as rows
+_ALIASED = 1 << 10  # bytes: lines this far apart, or a multiple of it, share few places of an L1 cache
 
 
 def contract_panels(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
@@ -35,78 +39,21 @@ def contract_panels(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tu
     return ()
 
 
-class Loops:
-    """Counted loops in a function body."""
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a: where they start, distances of rows and of steps."""
 
-    def __init__(self) -> None:
-        self.t = Text()
-
-    def loop(
-        self,
-        hint: str,
-        start: Reg,
-        end: Reg,
-        step: Reg,
-        carried: Sequence[Reg],
-        body: Callable[[Reg, Sequence[Reg]], Sequence[Reg]],
-    ) -> list[Reg]:
-        """for i in range(start, end, step); returns what the last step returned, or `carried`."""
-        t = self.t
-        before, inside, done = t.block, t.new_label(hint), t.new_label(f"{hint}_done")
-        t.line(f"br {t.compare('icmp slt', start, end)}, label %{inside}, label %{done}")
-        t.label(inside)
-        index, following = Reg(t.name("i"), "i64"), Reg(t.name("i"), "i64")
-        phis = [Reg(t.name("acc"), r.element, r.lanes) for r in carried]
-        at = len(t.lines)
-        t.line("")
-        new = body(index, phis)
-        t.line(f"{following.text} = add nsw {index}, {step.text}")
-        t.line(f"br {t.compare('icmp slt', following, end)}, label %{inside}, label %{done}")
-        edges = [(index, start, following), *zip(phis, carried, new, strict=True)]
-        t.lines[at] = "\n".join(f"  {p.text} = {_phi(p, a, before, b, t.block)}" for p, a, b in edges)
-        after = t.block
-        t.label(done)
-        return [
-            t.let(_phi(c, c, before, n, after), c.element, c.lanes)
-            for c, n in zip(carried, new, strict=True)
-        ]
-
-    def when(self, condition: Reg, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        t = self.t
-        labels = [t.new_label(hint) for hint in ("then", "else", "endif")]
-        t.line(f"br {condition}, label %{labels[0]}, label %{labels[1]}")
-        for label, side in zip(labels, (yes, no), strict=False):
-            t.label(label)
-            side()
-            t.line(f"br label %{labels[2]}")
-        t.label(labels[2])
-
-    def at(self, base: Reg, offset: Reg, element: str) -> Reg:
-        return self.t.let(f"getelementptr inbounds {element}, {base}, {offset}", "ptr", 1)
-
-    def times(self, a: Reg, b: Reg) -> Reg:
-        for x, y in ((a, b), (b, a)):
-            if x.text == "1":
-                return y
-        return self.t.op("mul nsw", a, b)
-
-    def less(self, a: Reg, b: Reg) -> Reg:
-        return self.t.select(self.t.compare("icmp slt", a, b), a, b)
-
-
-def _phi(kind: Reg, a: Reg, before: str, b: Reg, after: str) -> str:
-    return f"phi {kind.type} [ {a.text}, %{before} ], [ {b.text}, %{after} ]"
-
-
-def number(value: int) -> Reg:
-    return Reg(str(value), "i64")
+    base: Reg
+    row: Reg
+    step: Reg
+    in_blocks: Reg | None = None  # whether they are copied, with the rows of a block side by side
 
 
 @dataclass(frozen=True)
 class _Strip:
     """Some steps of k."""
 
-    rows: tuple[Reg, Reg, Reg]  # of a: where they start, distances of rows and of steps
+    rows: _Rows
     b: Reg
     packed: Reg  # room for its panels
     steps: Reg
@@ -126,6 +73,7 @@ class _Panels(Loops):
         self.wide, self.vectors, self.strip = inst["wide"], inst["vectors"], inst["strip"]
         self.width = self.vectors * self.wide
         self.is_fresh, self.memo = inst["fresh"], inst["memo"]
+        self.entries = (inst["table"] - _FIRST_ENTRY) // _ENTRY
         names = ("%a_row", "%a_step", "%b_step", "%b_column")
         self.a_row, self.a_step, self.b_step, self.b_column = (
             Reg(name, "i64") if r.text == "x" else r for name, r in zip(names, strides, strict=True)
@@ -144,8 +92,6 @@ class _Panels(Loops):
         if self.memo:
             self._look_up()
         self.loop("strip", number(0), self.end, self.share, (), self._strip)
-        if self.memo:
-            self._remember()
         t.line("ret void")
         self.module.declare_all(t.declarations)
         pointers = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, ptr noalias %copy, ptr noalias %packed, ptr noalias %tags"
@@ -166,28 +112,59 @@ class _Panels(Loops):
     # --- what is packed already -------------------------------------------------------------------
 
     def _look_up(self) -> None:
-        """Whether `packed` has room for all of b, and holds it since an earlier program."""
+        """Where in `packed` all of b is kept, if it fits, and whether it is there since an earlier program.
+
+        The table is `tags`: how many entries there are, how many elements they take, and from word 8 on
+        the entries: the numbers that b is known by, and where its panels start.
+        """
         t = self.t
-        nbytes = t.op("mul", t.op("mul", self.k, self.panels), number(self.width * bits_of(self.out) // 8))
-        self.fits = t.compare("icmp sle", nbytes, number(self.memo))
+        size = t.op("mul", t.op("mul", self.k, self.panels), number(self.width))
+        room = number(self.memo * 8 // bits_of(self.out))
+        self.fits = t.compare("icmp sle", size, room)
         if self.takes_b_as_it_is:
-            is_many = t.compare("icmp sgt", self.m, number(_FEW_ROWS))
-            self.fits = t.op("and", self.fits, is_many)
-        self.is_packed = self.fits
-        for value, place in self._tags():
-            held = t.let(f"load i64, {place}, align 8", "i64", 1)
-            self.is_packed = t.op("and", self.is_packed, t.compare("icmp eq", held, value))
+            self.fits = t.op("and", self.fits, t.compare("icmp sgt", self.m, number(_FEW_ROWS)))
+        count, used = (t.let(f"load i64, {self._tag(number(i))}, align 8", "i64", 1) for i in (0, 1))
+        self.is_packed, self.place = self._find(count)
+        fits_still = t.op("and", self.fits, t.compare("icmp sle", t.op("add", used, size), room))
+        fits_still = t.op("and", fits_still, t.compare("icmp slt", count, number(self.entries)))
+        self.when(self.is_packed, lambda: None, lambda: self._note(fits_still, count, used, size))
+        fresh = t.select(fits_still, used, number(0))
+        self.place = t.select(self.is_packed, self.place, fresh)
 
-    def _remember(self) -> None:
-        for value, place in self._tags():
-            kept = self.t.select(self.fits, value, number(0))
-            self.t.line(f"store {kept}, {place}, align 8")
+    def _find(self, count: Reg) -> tuple[Reg, Reg]:
+        def entry(i: Reg, found: Sequence[Reg]) -> Sequence[Reg]:
+            first = self.t.op("add", self.times(i, number(_ENTRY)), number(_FIRST_ENTRY))
+            same = self.fits
+            for j, value in enumerate(self._numbers_of_b()):
+                held = self._held(self.t.op("add", first, number(j)))
+                same = self.t.op("and", same, self.t.compare("icmp eq", held, value))
+            place = self._held(self.t.op("add", first, number(_ENTRY - 1)))
+            return self.t.op("or", found[0], same), self.t.select(same, place, found[1])
 
-    def _tags(self) -> list[tuple[Reg, Reg]]:
-        """The numbers that b is known by, and where they are noted; a pointer is never 0."""
+        start = (Reg("false", "i1"), number(0))
+        is_packed, place = self.loop("entry", number(0), count, number(1), start, entry)
+        return is_packed, place
+
+    def _note(self, fits_still: Reg, count: Reg, used: Reg, size: Reg) -> None:
+        """Add b to the table; one that is full, or whose panels will be overwritten, starts anew."""
+        t = self.t
+        at, before = (t.select(fits_still, x, number(0)) for x in (count, used))
+        first = t.op("add", self.times(at, number(_ENTRY)), number(_FIRST_ENTRY))
+        for j, value in enumerate((*self._numbers_of_b(), before)):
+            t.line(f"store {value}, {self._tag(t.op('add', first, number(j)))}, align 8")
+        entries, taken = t.op("add", at, number(1)), t.op("add", before, size)
+        for j, value in enumerate((entries, taken)):
+            t.line(f"store {t.select(self.fits, value, number(0))}, {self._tag(number(j))}, align 8")
+
+    def _numbers_of_b(self) -> tuple[Reg, ...]:
         address = self.t.let("ptrtoint ptr %b to i64", "i64", 1)
-        values = (address, self.k, self.n, self.b_step, self.b_column)
-        return [(v, self.at(Reg("%tags", "ptr"), number(i), "i64")) for i, v in enumerate(values)]
+        return (address, self.k, self.n, self.b_step, self.b_column)
+
+    def _held(self, i: Reg) -> Reg:
+        return self.t.let(f"load i64, {self._tag(i)}, align 8", "i64", 1)
+
+    def _tag(self, i: Reg) -> Reg:
+        return self.at(Reg("%tags", "ptr"), i, "i64")
 
     def _plan_rows(self) -> None:
         """m rows as blocks of 6 and then of 4; of the last block, rows behind the end repeat the last one."""
@@ -208,12 +185,11 @@ class _Panels(Loops):
         a = self.at(Reg("%a", "ptr"), self.times(at, self.a_step), self.element)
         b = self.at(Reg("%b", "ptr"), self.times(at, self.b_step), self.element)
         fresh = t.compare("icmp eq", at, number(0)) if self.is_fresh else Reg("false", "i1")
-        rows = (a, self.a_row, self.a_step)
-        if self.is_narrow:
-            self._copy_rows(a, steps)
-            rows = (Reg("%copy", "ptr"), number(self.strip), number(1))
-        before = t.op("mul", t.op("mul", at, self.panels), number(self.width))
-        place = t.select(self.fits, before, number(0)) if self.memo else number(0)
+        rows = self._rows_of_a(a, steps)
+        place = number(0)
+        if self.memo:
+            before = t.op("mul", t.op("mul", at, self.panels), number(self.width))
+            place = t.select(self.fits, t.op("add", self.place, before), number(0))
         strip = _Strip(rows, b, self.at(Reg("%packed", "ptr"), place, self.out), steps, fresh)
         if self.takes_b_as_it_is:
             is_few = t.compare("icmp sle", self.m, number(_FEW_ROWS))
@@ -263,21 +239,31 @@ class _Panels(Loops):
 
     def _rows(self, strip: _Strip, b: tuple[Reg, Reg], first: Reg) -> None:
         """All rows of a against the columns of one panel."""
+        for part in self._parts():
+            self._blocks(strip, b, first, part)
+
+    def _parts(self) -> list[tuple[int, Reg, Reg]]:
+        """(height, first row, end) of the blocks that cover all rows."""
         six, four = HEIGHTS
         sixes = self.t.op("mul nsw", self.sixes, number(six))
-        self._blocks(strip, b, first, (six, number(0), sixes))
         end = self.t.op("add", sixes, self.t.op("mul nsw", self.fours, number(four)))
-        self._blocks(strip, b, first, (four, sixes, end))
+        return [(six, number(0), sixes), (four, sixes, end)]
 
     def _blocks(
         self, strip: _Strip, b: tuple[Reg, Reg], first: Reg, part: tuple[int, Reg, Reg]
     ) -> None:
         """Blocks of one height, from a row to another."""
-        (base, row, step), (height, top, end) = strip.rows, part
+        rows, (height, top, end) = strip.rows, part
+        row, step, in_blocks = rows.row, rows.step, rows.in_blocks
+        if in_blocks is not None:
+            step = number(height) if self.is_narrow else self.t.select(in_blocks, number(height), step)
         symbol = self._block_function(height, step, b[1])
 
         def block(at: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
-            left = self.at(base, self.times(at, row), self.out if self.is_narrow else self.element)
+            left = self.at(rows.base, self.times(at, row), self.out if self.is_narrow else self.element)
+            if in_blocks is not None:
+                packed = self.at(Reg("%copy", "ptr"), self.times(at, number(self.strip)), self.out)
+                left = self.t.select(in_blocks, packed, left)
             corner = self.t.op("add", self.t.op("mul nsw", at, number(self.columns)), first)
             cells = self.at(Reg("%c", "ptr"), corner, self.out)
             last = self.t.op("sub", self.t.op("sub", self.m, number(1)), at)
@@ -410,8 +396,66 @@ class _Panels(Loops):
 
         self.loop("pack_singly", *steps, number(1), (), row)
 
+    def _rows_of_a(self, a: Reg, steps: Reg) -> _Rows:
+        """Rows as they are in memory, or copied where that pays."""
+        t = self.t
+        kept = _Rows(a, self.a_row, self.a_step)
+        if self.is_narrow:
+            pays = Reg("true", "i1")
+        elif self.a_step.text == "1":
+            return kept
+        else:
+            apart = t.op("and", t.op("mul", self.a_step, number(bits_of(self.element) // 8)), number(_ALIASED - 1))
+            pays = t.compare("icmp eq", apart, number(0))
+            for size, many in ((steps, _MANY_STEPS), (self.n, _MANY_COLUMNS)):
+                pays = t.op("or", pays, t.compare("icmp sgt", size, number(many)))
+            pays = t.op("and", pays, t.compare("icmp sgt", self.m, number(_FEW_ROWS)))
+        if self.a_row.text == "1" and self.a_step.text != "1":
+            self.when(pays, lambda: self._copy_steps(a, steps), lambda: None)
+            return replace(kept, in_blocks=pays)
+        self.when(pays, lambda: self._copy_rows(a, steps), lambda: None)
+        copied = (Reg("%copy", "ptr"), number(self.strip), number(1))
+        if self.is_narrow:
+            return _Rows(*copied)
+        kept_ones = (kept.base, kept.row, kept.step)
+        return _Rows(*(t.select(pays, x, y) for x, y in zip(copied, kept_ones, strict=True)))
+
+    def _copy_steps(self, a: Reg, steps: Reg) -> None:
+        """Each block of rows for itself, step after step: a column in memory gives one step of all blocks."""
+        t, copy = self.t, Reg("%copy", "ptr")
+        parts = []
+        for height, top, end in self._parts():
+            is_whole = t.compare("icmp sle", end, self.m)
+            whole = t.select(is_whole, end, t.op("sub", end, number(height)))
+            parts.append((height, top, whole, self.less(end, self.m)))
+
+        def step(k: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
+            column = self.at(a, self.times(k, self.a_step), self.element)
+            for height, top, whole, end in parts:
+                row = self.times(k, number(height))
+
+                def block(at: Reg, _: Sequence[Reg], height: int = height, row: Reg = row) -> Sequence[Reg]:
+                    place = self.at(copy, t.op("add", self.times(at, number(self.strip)), row), self.out)
+                    source = self.at(column, at, self.element)
+                    for first, lanes in ((0, 4), (4, height - 4)) if height > 4 else ((0, 4),):
+                        self._copier(self.at(source, number(first), self.element), self.at(place, number(first), self.out), lanes)(number(0), ())
+                    return ()
+
+                self.loop("block", top, whole, number(height), (), block)
+                last = self.at(copy, t.op("add", self.times(whole, number(self.strip)), row), self.out)
+
+                def single(i: Reg, _: Sequence[Reg], whole: Reg = whole, last: Reg = last) -> Sequence[Reg]:
+                    target = self.at(last, t.op("sub", i, whole), self.out)
+                    self._copier(self.at(column, i, self.element), target, 1)(number(0), ())
+                    return ()
+
+                self.loop("single", whole, end, number(1), (), single)
+            return ()
+
+        self.loop("copy_steps", number(0), steps, number(1), (), step)
+
     def _copy_rows(self, a: Reg, steps: Reg) -> None:
-        """All rows of a for this strip in the dtype of c, so that blocks need not convert again."""
+        """Rows for this strip in the dtype of c, so that blocks need not convert again."""
 
         def row(i: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
             source = self.at(a, self.times(i, self.a_row), self.element)

@@ -1,4 +1,4 @@
-"""The transpose of a square block between two places in scratch, in registers, as LLVM text."""
+"""The transpose of a square block, in registers or between two places in scratch, as LLVM text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eas.codegen.llvm_text import Reg, Text, scratch_type, vector
+from eas.codegen.transpose import transpose_lanes
 from eas.ir import Inst
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def relayout(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg
         t.let(f"load {vector(element, size)}, {_row(t, element, source, i * inst['source_row'])}, align 1", element, size)
         for i in range(size)
     ]  # fmt: skip
-    for i, row in enumerate(transposed(t, rows)):
+    for i, row in enumerate(transpose_lanes(t, rows)):
         t.line(f"store {row}, {_row(t, element, target, i * inst['target_row'])}, align 1")
     return ()
 
@@ -30,24 +31,6 @@ def _row(t: Text, element: str, base: Reg, offset: int) -> Reg:
     return t.let(f"getelementptr {element}, {base}, i64 {offset}", "ptr", 1)
 
 
-def transposed(t: Text, rows: list[Reg]) -> list[Reg]:
-    """Swap off-diagonal quarters of blocks of 2, 4, 8, ... rows."""
-    n = len(rows)
-    step = 1
-    while step < n:
-        # Lanes i with bit `step` clear come from the upper row, the others from the lower one.
-        upper = [i if not i & step else n + i - step for i in range(n)]
-        lower = [i + step if not i & step else n + i for i in range(n)]
-        swapped = list(rows)
-        for i in range(n):
-            if not i & step:
-                swapped[i] = _shuffle(t, rows[i], rows[i + step], upper)
-                swapped[i + step] = _shuffle(t, rows[i], rows[i + step], lower)
-        rows = swapped
-        step *= 2
-    return rows
-
-
-def _shuffle(t: Text, a: Reg, b: Reg, lanes: Sequence[int]) -> Reg:
-    order = ", ".join(f"i32 {i}" for i in lanes)
-    return t.let(f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{order}>", a.element, a.lanes)
+def turn(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> list[Reg]:
+    """The transpose of a square that is in registers."""
+    return transpose_lanes(emitter.t, [emitter.t.splat(r, len(operands)) for r in operands])

@@ -23,7 +23,7 @@ ELEM: Mapping[Float, str] = {"f32": "float", "f64": "double"}
 
 _NATIVE: dict[str, Body] = {
     "exp": exps.exp, "exp2": exps.exp2, "exp10": exps.exp10, "expm1": exps.expm1,
-    "exp_of_negative": exps.exp_of_negative, "sigmoid": exps.sigmoid, "sinh": exps.sinh, "cosh": exps.cosh, "tanh": exps.tanh,
+    "exp_of_negative": exps.exp_of_negative, "exp2_of_negative": exps.exp2_of_negative, "sigmoid": exps.sigmoid, "sinh": exps.sinh, "cosh": exps.cosh, "tanh": exps.tanh,
     "log": logs.log, "log2": logs.log2, "log10": logs.log10, "log1p": logs.log1p,
     "asinh": logs.asinh, "acosh": logs.acosh, "atanh": logs.atanh,
     "sin": trig.sin, "cos": trig.cos, "tan": trig.tan,
@@ -63,6 +63,7 @@ MEASURED_ULPS: dict[str, dict[str, int]] = {
     "exp": {"f32": 2, "f64": 1},
     "exp10": {"f32": 2, "f64": 1},
     "exp2": {"f32": 2, "f64": 1},
+    "exp2_of_negative": {"f32": 2, "f64": 1},
     "exp_of_negative": {"f32": 2, "f64": 1},
     "expm1": {"f32": 1, "f64": 1},
     "fmod": {"f32": 0, "f64": 0},

@@ -177,6 +177,9 @@ LN2 = {"float": (0.6931472, -1.9046542e-09), "double": (0.6931471805599453, 2.31
 NEGATIVE_LOW = -104.0  # exp of it is below half of the smallest number, and 2**(k + 24) still normal
 # exp(r) for |r| <= ln(2) / 2.
 NEGATIVE = (1.0, 1.0, 0.49999994, 0.16666521, 0.04166839, 0.008368745, 0.001381454)
+NEGATIVE2_LOW = -150.25  # exp2 of it is 0, and 2**(k + 24) still normal
+# exp2(r) for |r| <= 1 / 2.
+NEGATIVE2 = (1.0, 0.6931472, 0.24022648, 0.0555036, 0.009618506, 0.0013390806, 0.00015326471)
 EXPM1_LOW = {"float": -18.0, "double": -38.0}
 EXPM1_TINY = {"float": 2.0**-25, "double": 2.0**-54}  # x below which exp(x) - 1 rounds to x
 HYPERBOLIC_HIGH = {"float": 89.6, "double": 710.6}  # sinh and cosh have overflowed
@@ -242,6 +245,15 @@ def exp_of_negative(b: Ssa, x: Value) -> Value:
     x = b.at_least(x, NEGATIVE_LOW)
     k, scale = _nearest(b, x, math.log2(math.e), 24)
     return _near_one(b, _reduce(b, x, k, LN2[b.elem]), NEGATIVE, scale) * 2.0**-24
+
+
+def exp2_of_negative(b: Ssa, x: Value) -> Value:
+    """exp2(x) for x <= 0 or NaN."""
+    if not b.is_f32:
+        return _power(b, b.at_least(x, EXP2[b.elem].low), EXP2[b.elem])
+    x = b.at_least(x, NEGATIVE2_LOW)
+    k, scale = _nearest(b, x, 1.0, 24)
+    return _near_one(b, x - k, NEGATIVE2, scale) * 2.0**-24
 
 
 def sigmoid(b: Ssa, x: Value) -> Value:

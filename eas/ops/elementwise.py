@@ -154,6 +154,7 @@ _MATH: tuple[tuple[str, Callable[..., Any], str, Accuracy], ...] = (
 for _name, _fn, _doc, _accuracy in _MATH:
     _uniform(_name, "x", numerics.wide(_fn), _doc, FLOATS, accuracy=_accuracy)
 _uniform("exp_of_negative", "x", numerics.wide(np.exp), "e to the power x, which is at most 0 or NaN.", FLOATS, Trait.SCHEDULED, accuracy=ulp(3, 2))
+_uniform("exp2_of_negative", "x", numerics.wide(np.exp2), "2 to the power x, which is at most 0 or NaN.", FLOATS, Trait.SCHEDULED, accuracy=ulp(3, 2))
 _uniform("pow", "x, y", numerics.wide(np.power), "x to the power y as C's pow.", FLOATS, accuracy=ulp(16, 4))
 _uniform("atan2", "y, x", numerics.wide(np.arctan2), "Angle of the point (x, y).", FLOATS, accuracy=ulp(6, 3))
 _uniform("hypot", "x, y", numerics.wide(np.hypot), "sqrt(x*x + y*y) without overflow.", FLOATS, accuracy=ulp(4, 2))

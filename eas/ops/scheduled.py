@@ -29,6 +29,10 @@ def _loop_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]
     return carried
 
 
+def _same_types(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    return tuple(types)
+
+
 def _hreduce_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     if regions[0].params != (*types, *types) or regions[0].yields != tuple(types):
         raise InvalidIR("hreduce: the combine region does not fit its operands")
@@ -59,6 +63,13 @@ def _can_stream_rule(
     return (Type(dtypes.bool_),)
 
 
+def _stream_head_rule(
+    types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]
+) -> tuple[Type, ...]:
+    need_pointer("stream_head", types[0])
+    return (Type(dtypes.i32),)
+
+
 def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("vstore", types[0])
     need_element("vstore", types[1], types[0])
@@ -75,6 +86,7 @@ def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
 
 register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it.", Trait.READS | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
+register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first that stores past the cache can start at; -1 if they should not.", Trait.PURE | _S))
 register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. `lanes` as in vload.", Trait.WRITES | _S))
 register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
 register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, attrs=("copies", "stride")))
@@ -107,8 +119,9 @@ def _check_panels(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | _S, attrs=("is_kept",)))
-register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags` says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "fresh", "vectors", "wide", "strip", "memo")))
+register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags`, of `table` words, says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "fresh", "vectors", "wide", "strip", "memo", "table")))
 register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, attrs=("size", "source_row", "target_row")))
+register(Op("turn", "scheduled", "*values", _same_types, "As many values as there are lanes: lane i of value j becomes lane j of value i.", Trait.PURE | _S))
 register(Op("sort_row", "scheduled", "keys, index, spare_keys, spare_index", nothing(_check_contract), "Sort n keys in place, stably, and their indices with them; NaN is the largest.", Trait.READS | Trait.WRITES | _S, attrs=("n", "descending")))
 register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, attrs=("prefix", "dtypes", "shapes")))
 register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | _S, attrs=("spaces",)))

@@ -6,6 +6,7 @@ numbers m, n and k: a row or column that no store will look at is not computed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,7 +15,7 @@ from eas import dtypes
 from eas.analysis import PointerBases, writes
 from eas.indexing import Affine, Bound, Box, Boxes, Forms, Linear, Symbol, Term
 from eas.indexing.linear import ONE, ZERO
-from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.passes.rewriting import Rewriter, rewrite
 from eas.schedule.target import CpuTarget
 from eas.types import Space, Type
@@ -70,11 +71,11 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Wrapped:
-    """factor * (x % divisor): where a row or column that wraps around starts."""
+    """factor * x: where a row or column starts, whose `x % n` is x as long as x is not negative."""
 
     factor: Linear
     x: Linear
-    divisor: Linear
+    is_sure: bool  # that x is not negative
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class _Contractions:
         form = self.forms.of(load.operands[0])
         box = self.boxes.of(load.operands[1]) if len(load.operands) > 1 else Box()
         extents = load.out.shape
-        found = form and self._unwrapped(form, 1 - k_axis, extents[1 - k_axis], end)
+        found = form and self._unwrapped(form, 1 - k_axis, end)
         if not found or box.residuals or box.guards:
             return None
         form, wrapped = found
@@ -175,7 +176,7 @@ class _Contractions:
             return None
         base = self.bases[load.operands[0]]
         pointer = base.value if isinstance(base, Arg) else base
-        parts = (offset, across, along, *(x for w in wrapped for x in (w.factor, w.x, w.divisor)))
+        parts = (offset, across, along, *(x for w in wrapped for x in (w.factor, w.x)))
         if not all(self._is_known(loop, x) for x in (*parts, *([k_end] if k_end else ()))):
             return None
         return _Side(pointer, offset, wrapped, across, along, k_end or None)
@@ -188,12 +189,11 @@ class _Contractions:
         return (inst, swapped) if inst is not None and inst.op.name == "load" else (None, 0)
 
     def _unwrapped(
-        self, form: Affine, axis: int, extent: int, end: Linear | None
+        self, form: Affine, axis: int, end: Linear | None
     ) -> tuple[Affine, tuple[_Wrapped, ...]] | None:
         """The formula without `x % n` along an axis of which only what is below n will be seen.
 
-        A block of x that starts at a multiple of its length does not cross 0, so that only its end
-        could wrap around.
+        Only its end can wrap around if x does not start below 0, which the contraction asks for.
         """
         terms: list[Term] = []
         wrapped: list[_Wrapped] = []
@@ -207,10 +207,11 @@ class _Contractions:
             x, n = (self.forms.of(v) for v in inst.operands)
             if x is None or n is None or not n.is_uniform or x.stride(term.along) != ONE:
                 return None
-            if x.axes != (term.along,) or x.offset.content % extent or n.offset - x.offset != end:
+            if x.axes != (term.along,) or n.offset - x.offset != end:
                 return None
             terms.append(replace(term, vector=None, along=0))
-            wrapped.append(_Wrapped(term.stride, x.offset, n.offset))
+            is_sure = self.forms.ranges[inst.operands[0]].lo >= 0
+            wrapped.append(_Wrapped(term.stride, x.offset, is_sure))
         return Affine.of(form.offset, terms), tuple(wrapped)
 
     def _k_end(self, loop: _Loop, box: Box, axis: int, extent: int) -> Linear | Literal[False] | None:
@@ -235,27 +236,31 @@ class _Contractions:
     def _bounds(self, value: Value) -> frozenset[Bound]:
         """What the masks of all stores that a value flows into, element by element, have in common."""
         common: frozenset[Bound] | None = None
-        seen, open_ = {value}, [value]
+        open_ = [(value, False)]  # and whether it is seen transposed
+        seen = set(open_)
         while open_:
-            value = open_.pop()
+            value, turned = open_.pop()
             for user in self.users.get(value, ()):
-                found = self._stored_bounds(user, value)
+                found = self._stored_bounds(user, value, turned)
                 if found is not None:
                     common = found if common is None else common & found
                     continue
                 flows = self._flows(user, value)
                 if flows is None:
                     return frozenset()
-                open_ += [v for v in flows if v not in seen]
-                seen.update(flows)
+                is_turn = user.op.name == "permute"
+                new = [(v, turned != is_turn) for v in flows]
+                open_ += [v for v in new if v not in seen]
+                seen.update(new)
         return common if common is not None else frozenset()
 
-    def _stored_bounds(self, user: Inst, value: Value) -> frozenset[Bound] | None:
-        """The upper bounds of the mask, where an instruction stores the value."""
+    def _stored_bounds(self, user: Inst, value: Value, turned: bool) -> frozenset[Bound] | None:
+        """The upper bounds of the mask along the axes of the product, where an instruction stores the value."""
         if user.op.name != "store" or user.operands.index(value) != 1:
             return None
         box = self.boxes.of(user.operands[2]) if len(user.operands) > 2 else Box()
-        return frozenset(b for b in box.bounds if b.is_upper and b.divisor == 1)
+        bounds = [b for b in box.bounds if b.is_upper and b.divisor == 1]
+        return frozenset(replace(b, axis=1 - b.axis) if turned else b for b in bounds)
 
     def _flows(self, user: Inst, value: Value) -> list[Value] | None:
         """Blocks whose elements an instruction computes from the same elements of a value; None if it does more."""
@@ -265,6 +270,8 @@ class _Contractions:
             return [v for i in places for v in (loop.outs[i], loop.regions[0].params[1 + i])]
         if user.op.name == "for" and places[0] >= 3:
             return [v for i in places for v in (user.outs[i - 3], user.regions[0].params[i - 2])]
+        if user.op.name == "permute" and user["order"] == (1, 0):
+            return list(user.outs)
         is_sum = user.op.name == "dot" and places == [2]
         if is_sum or (user.op.is_pure and user.op.has(Trait.ELEMENTWISE) and not user.regions):
             return list(user.outs)
@@ -299,8 +306,20 @@ class _Contractions:
         strides = [numbers.of(x) for x in (a.across, a.along, b.along, b.across)]
         init = loop.inst.operands[3]
         is_kept = self._is_kept(b.base)
-        self.turned |= is_kept and self._program_axes(b, ends[1]) == {0} and 1 in self._program_axes(a, ends[0])
-        return rw.emit("contraction", *pointers, init, k, *sizes, *strides, is_kept=is_kept)
+        self.turned |= is_kept and self._takes_turns(self._program_axes(a, ends[0]), self._program_axes(b, ends[1]))
+        operands = [*pointers, init, k, *sizes, *strides]
+        unsure = [w.x for side in sides for w in side.wrapped if not w.is_sure]
+        if not unsure:
+            return rw.emit("contraction", *operands, is_kept=is_kept)
+        fits = rw.emit("ge", numbers.least(unsure), zero)
+        product = make("contraction", operands, {"is_kept": is_kept}, loc=rw.loc)
+        choices = [Region((), (i, make("yield", i.outs))) for i in (product, loop.inst)]
+        return rw.append(make("if", [fits], {}, choices, rw.loc)).out
+
+    @staticmethod
+    def _takes_turns(a: set[int], b: set[int]) -> bool:
+        """Whether neighbours along axis 1 have another left side, but the same right side."""
+        return 1 in a and 0 in b and 1 not in b
 
     def _is_kept(self, base: Value) -> bool:
         """Whether no program of the launch writes into a buffer."""
@@ -371,9 +390,11 @@ class _Numbers:
             return self.const(linear.const)
         return self.rw.emit("add", total, self.const(linear.const)) if linear.const else total
 
+    def least(self, formulas: Sequence[Linear]) -> Value:
+        return functools.reduce(lambda a, b: self.rw.emit("min", a, b), map(self.of, formulas))
+
     def pointer(self, side: _Side) -> Value:
         offset = self.of(side.offset)
         for w in side.wrapped:
-            place = self.rw.emit("mod", self.of(w.x), self.of(w.divisor))
-            offset = self.rw.emit("add", offset, self.rw.emit("mul", place, self.of(w.factor)))
+            offset = self.rw.emit("add", offset, self.of(w.x * w.factor))
         return self.rw.emit("addptr", self.rw.use(side.base), offset)

@@ -15,6 +15,7 @@ from eas.schedule.exponents import mark_negative_exponents
 from eas.schedule.loops import lower_nests
 from eas.schedule.nests import partition
 from eas.schedule.prefixes import is_in_order
+from eas.schedule.program_order import order_programs
 from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.target import CpuTarget
 
@@ -25,7 +26,8 @@ def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) ->
     if not check_bounds:
         module = contract_loops(module, target)
     module, copies = reload_blocks(module)
-    return lower_nests(partition(module, is_in_order, copies), target)
+    module = partition(module, is_in_order, copies, hoists=True, one_by_one=True)
+    return lower_nests(order_programs(module), target)
 
 
 def prepared(module: IRModule) -> IRModule:

@@ -78,6 +78,16 @@ class Slot:
         return strides[::-1]
 
 
+@dataclass(frozen=True, eq=False)
+class TurnedSlot(Slot):
+    """A block in scratch memory whose neighbours are not those along the last axis."""
+
+    steps: tuple[int, ...]
+
+    def strides(self) -> list[int]:
+        return list(self.steps)
+
+
 @dataclass(frozen=True)
 class Index:
     """Position along one axis: `base` (None is 0) plus the lane where `lanes` is set."""
@@ -94,6 +104,23 @@ class Index:
 
 ZERO = Index()
 Known = tuple[Value, tuple[int, ...]]  # a condition, and the nest axes it is asked about
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A block of the nest that is `start` at the beginning of a run, and 0 or 1 more per lane.
+
+    `since` is how far the current vector is from there.
+    """
+
+    start: Value
+    step: int
+    since: Value | None = None
+
+
+def has_lanes(index: tuple[Index, ...]) -> bool:
+    """Whether elements at this position may differ from lane to lane."""
+    return any(ix.lanes or ix.is_general for ix in index)
 
 
 def axes(index: tuple[Index, ...]) -> tuple[int, ...]:
@@ -117,6 +144,8 @@ class Elements:
         self.scalars = scalars
         self.known_true = known_true
         self.local: dict[Value, Value] = {}
+        self.made: Mapping[Value, Inst] = {}  # arithmetic of the nest, where lanes differ
+        self.lines: Mapping[Value, Line] = {}
         self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
         self._lane: Value | None = None
@@ -127,6 +156,7 @@ class Elements:
             self.e, {**self.formulas}, self.slots, {**self.scalars}, self.known_true
         )
         inner.local, inner.memo = dict(self.local), dict(self.memo)
+        inner.made, inner.lines = self.made, self.lines
         return inner
 
     # --- positions --------------------------------------------------------------------------
@@ -146,7 +176,9 @@ class Elements:
         """The element of `value` at `index`."""
         if value.type.is_scalar:
             return self.scalars.get(value, value)
-        if value in self.local:
+        if value in self.lines:
+            return self._on_line(self.lines[value], index)
+        if value in self.local and (value not in self.made or has_lanes(index)):
             return self.local[value]
         key = (value, index)
         found = self.memo.get(key)
@@ -157,7 +189,7 @@ class Elements:
     def _compute(self, value: Value, index: tuple[Index, ...]) -> Value:
         if value in self.slots:
             return self.read(self.slots[value], index)
-        inst = self.formulas.get(value)
+        inst = self.definition(value)
         if inst is None:
             raise Unsupported(f"no element of {value!r} is known here")
         if (value, axes(index)) in self.known_true:
@@ -166,6 +198,16 @@ class Elements:
         if special is not None:
             return special(self, inst, value, index)
         return self.apply(inst, index)[inst.outs.index(value)]
+
+    def definition(self, value: Value) -> Inst | None:
+        """What an element of a block is computed from: a formula, or arithmetic of the nest itself."""
+        return self.made.get(value) or self.formulas.get(value)
+
+    def _on_line(self, line: Line, index: tuple[Index, ...]) -> Value:
+        if not line.step:
+            return line.start
+        first = self.e.add(line.start, line.since) if line.since is not None else line.start
+        return self.e.add(first, self.lane()) if has_lanes(index) else first
 
     def apply(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value, ...]:
         """An elementwise instruction at one position."""
@@ -201,9 +243,11 @@ class Elements:
         """The difference between neighbouring lanes, None if it is not one known number."""
         if value.type.is_scalar:
             return 0
-        if value in self.local or value in self.slots:
-            return None if any(ix.lanes or ix.is_general for ix in index) else 0
-        inst = self.formulas.get(value)
+        if value in self.lines:
+            return self.lines[value].step
+        if value not in self.made and (value in self.local or value in self.slots):
+            return None if has_lanes(index) else 0
+        inst = self.definition(value)
         if inst is None:  # made by the nest itself
             return None
         name = inst.op.name
@@ -228,11 +272,11 @@ class Elements:
             return steps[0] + steps[1]
         if name == "sub":
             return steps[0] - steps[1]
-        if (
-            name in ("cast", "multiple_of", "max_contiguous", "max_constancy")
-            and not inst.out.dtype.is_float
-        ):
+        if name in ("multiple_of", "max_contiguous", "max_constancy"):
             return steps[0]
+        if name == "cast":
+            # Positions are assumed to fit 32 bits; shorter integers wrap on purpose.
+            return steps[0] if not inst.out.dtype.is_float and inst.out.dtype.bits >= 32 else None
         if name == "mul" and 0 in steps:
             factor = self.literal(inst.operands[steps.index(0)])
             return None if factor is None else int(factor) * max(steps, key=abs)

@@ -10,15 +10,15 @@ from eas.passes.rewriting import Rewriter, rewrite
 
 
 def mark_negative_exponents(module: IRModule) -> IRModule:
-    """exp(x - m) becomes exp_of_negative where m is x or more: it need not care for overflow."""
+    """exp(x - m) and exp2(x - m) become those of negative numbers where m is x or more: they need not care for overflow."""
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
-        if inst.op.name != "exp":
+        if inst.op.name not in ("exp", "exp2"):
             return None
         difference = rw.produced_by("sub", inst.operands[0])
         if difference is None or not _is_bound(difference.operands[1], difference.operands[0], rw):
             return None
-        return (rw.emit("exp_of_negative", inst.operands[0]),)
+        return (rw.emit(f"{inst.op.name}_of_negative", inst.operands[0]),)
 
     return rewrite(module, rule)
 

@@ -14,6 +14,7 @@ from eas.schedule.nests import CONTROL
 from eas.schedule.statements import Statements
 from eas.schedule.tails import Tail, fill_tail, readers_know_tails
 from eas.schedule.target import CpuTarget
+from eas.schedule.turned_nests import lower_turned_nest, turned_nests
 from eas.types import Shape
 
 
@@ -21,8 +22,11 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     """Replace every block of a partitioned module by scalars in loops; the result is scheduled IR."""
     lowering = Program(target)
     read = set(reads(module))
-    lowering.unread = {a.value for a in module.args if a.is_buffer and a.name not in read}
+    # What is written in place was just read through another argument.
+    unread = (a for a in module.args if a.is_buffer and a.name not in read and not a.attr("in_place"))
+    lowering.unread = {a.value for a in unread}
     lowering.may_end_early = readers_know_tails(module)
+    lowering.turned = turned_nests(module, target)
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 
@@ -38,6 +42,7 @@ class Program(Statements):
         self.unread: set[Value] = set()  # buffers that the kernel never loads from
         self.may_end_early: set[Value] = set()  # blocks whose slots need not be filled to the end
         self.tails: dict[Value, Tail] = {}  # those that are not
+        self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 
     # --- statements -------------------------------------------------------------------------
 
@@ -45,10 +50,7 @@ class Program(Statements):
         self.e.loc = inst.loc or self.e.loc
         name = inst.op.name
         if name == "nest":
-            from eas.schedule.nest_loops import lower_nest
-
-            lower_nest(self, inst)
-            self._note_loads(inst)
+            self._nest(inst)
         elif name in CONTROL:
             self._control(inst)
         elif name == "device_print" or any(v.shape for v in (*inst.operands, *inst.outs)):
@@ -60,6 +62,16 @@ class Program(Statements):
                 lower_cut(self, inst)
         else:
             self.scalar(inst)
+
+    def _nest(self, nest: Inst) -> None:
+        from eas.schedule.nest_loops import lower_nest
+
+        axis = self.turned.get(nest)
+        if axis is not None:
+            lower_turned_nest(self, nest, axis)
+        else:
+            lower_nest(self, nest)
+            self._note_loads(nest)
 
     def _note_loads(self, nest: Inst) -> None:
         region = nest.regions[0]
@@ -79,9 +91,9 @@ class Program(Statements):
         self.allocations += self.e.blocks.pop()
         return Slot(pointer, shape)
 
-    def tags(self) -> Slot:
-        """Words that are 0 when a thread joins a launch, and then keep what programs note there."""
-        slot = self.new_slot((8,), dtypes.i64, "tags")
+    def tags(self, words: int) -> Slot:
+        """Words that keep what programs note there; the first 8 are 0 when a thread joins a launch."""
+        slot = self.new_slot((words,), dtypes.i64, "tags")
         self.allocations.insert(0, self.allocations.pop())  # the runtime clears the first 64 bytes
         self.has_tags = True
         return slot

@@ -19,8 +19,9 @@ Conjunct = tuple[Value, tuple[Index, ...]]
 
 def conjuncts(elements: Elements, mask: Value, index: tuple[Index, ...]) -> list[Conjunct]:
     """The conditions that a mask is the conjunction of, each with its own index."""
-    inst = elements.formulas.get(mask)
-    if inst is not None and mask not in elements.slots and mask not in elements.local:
+    inst = elements.definition(mask)
+    is_made = mask in elements.made
+    if inst is not None and (is_made or (mask not in elements.slots and mask not in elements.local)):
         if inst.op.name == "and":
             return [c for operand in inst.operands for c in conjuncts(elements, operand, index)]
         mapped = index_of_source(inst, index)
@@ -41,42 +42,79 @@ class Bounds:
         self.e = program.e
         self.known: set[Known] = set()
         self.limits: list[Value] = []
+        self.lanes: dict[Known, Value] = {}  # of those that only the first lanes satisfy: how many
+        self.known_later: set[Known] = set()  # those that the first lanes may not satisfy
+        self.starts: list[Value] = []
 
     def add(self, elements: Elements, mask: Value, index: tuple[Index, ...]) -> None:
         """Take what can be decided before the loop out of a mask; `index` has lane 0 at position 0."""
         for condition, where in conjuncts(elements, mask, index):
-            if (condition, axes(where)) in self.known:
+            if (condition, axes(where)) in self.known | self.known_later:
                 continue
-            limit = self._limit(elements, condition, where)
-            if limit is not None:
-                self.known.add((condition, axes(where)))
-                self.limits.append(limit)
+            if condition.type.is_scalar or elements.step(condition, where) == 0:
+                self._everywhere(elements, condition, where)
+            else:
+                self._compare(elements, condition, where)
 
-    def _limit(
-        self, elements: Elements, condition: Value, where: tuple[Index, ...]
-    ) -> Value | None:
-        """How many lanes from position 0 on satisfy the condition, if they are the first ones."""
+    def _everywhere(self, elements: Elements, condition: Value, where: tuple[Index, ...]) -> None:
+        """Note a condition that holds in all lanes, or in none, as it does in the first."""
+        self.known.add((condition, axes(where)))
         first = tuple(ix.first() for ix in where)
-        if condition.type.is_scalar or elements.step(condition, where) == 0:
-            return self._all_or_none(elements.at(condition, first))
-        inst = elements.formulas.get(condition)
+        self.limits.append(self._all_or_none(elements.at(condition, first)))
+
+    def _compare(self, elements: Elements, condition: Value, where: tuple[Index, ...]) -> None:
+        """Note the number of lanes that satisfy a comparison, or do not, if those are the first ones."""
+        inst = elements.definition(condition)
         if inst is None or inst.op.name not in _MIRRORED:
-            return None
+            return
         a, b = inst.operands
         name, steps = inst.op.name, [elements.step(v, where) for v in (a, b)]
         if steps == [0, 1]:
             a, b, name, steps = b, a, _MIRRORED[name], [1, 0]
-        if steps != [1, 0] or name not in ("lt", "le") or a.dtype.is_float:
-            return None
+        if steps != [1, 0] or a.dtype.is_float:
+            return
+        if name in ("ge", "gt") and not self._starts_late(elements, condition, where):
+            return
+        first = tuple(ix.first() for ix in where)
         left, right = (self._wide(elements.at(v, first)) for v in (a, b))
-        room = self.e.emit("sub", right, left)
-        return room if name == "lt" else self.e.emit("add", room, self.e.const(1, I64))
+        count = self.e.emit("sub", right, left)
+        if name in ("le", "gt"):
+            count = self.e.emit("add", count, self.e.const(1, I64))
+        if name in ("lt", "le"):
+            self.known.add((condition, axes(where)))
+            self.limits.append(count)
+            self.lanes[condition, axes(where)] = count
+        else:
+            self.known_later.add((condition, axes(where)))
+            self.starts.append(count)
+
+    def _starts_late(self, elements: Elements, condition: Value, where: tuple[Index, ...]) -> bool:
+        """Whether to count the lanes in front of those that satisfy a condition."""
+        return True
 
     def _wide(self, value: Value) -> Value:
         return value if value.type == I64 else self.e.emit("cast", value, type=I64)
 
     def _all_or_none(self, condition: Value) -> Value:
         return self.e.emit("select", condition, self.e.const(2**31 - 1, I64), self.e.const(0, I64))
+
+    def stop(self, extent: int) -> Value:
+        """The first position from which on every condition on lanes is false."""
+        limit, *others = self.lanes.values()
+        for other in others:
+            limit = self.e.emit("max", limit, other)
+        limit = self.e.emit("min", limit, self.e.const(extent, I64))
+        return self.e.emit("cast", self.e.emit("max", limit, self.e.const(0, I64)), type=Type(dtypes.i32))
+
+    def start(self, extent: int, lanes: int) -> Value:
+        """The start of the part in which every condition that is known later holds, in whole vectors."""
+        first = self.e.const(0, I64)
+        for candidate in self.starts:
+            first = self.e.emit("max", first, candidate)
+        first = self.e.emit("min", first, self.e.const(extent, I64))
+        small = self.e.emit("cast", first, type=Type(dtypes.i32))
+        up = self.e.emit("add", small, self.e.const(lanes - 1))
+        return self.e.emit("min", self.e.emit("and", up, self.e.const(-lanes)), self.e.const(extent))
 
     def end(self, extent: int, lanes: int) -> Value:
         """The end of the part in which every known condition holds, in whole vectors."""

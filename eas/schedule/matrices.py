@@ -16,6 +16,7 @@ from eas.types import Type
 
 _PANEL_NBYTES = 1 << 14  # of b: half an L1 cache
 _MEMO_NBYTES = 1 << 20  # of packed panels that a thread keeps from program to program
+_TABLE_WORDS = 256  # that say what is packed
 _MIN_STRIP = 128  # steps of k that are worth a trip to the block of c
 
 
@@ -63,13 +64,14 @@ def contraction(p: Program, inst: Inst) -> None:
     vectors = next(v for v in range(most, 0, -1) if columns % (v * wide) == 0)
     strip = max(_MIN_STRIP, _PANEL_NBYTES // (vectors * p.target.vector_nbytes))
     copy = out
-    if a.dtype.nbytes < inst.out.dtype.nbytes:
+    is_row_major = p.e.literals.get(numbers[4]) == 1
+    if a.dtype.nbytes < inst.out.dtype.nbytes or not is_row_major:
         copy = p.new_slot((rows, strip), inst.out.dtype, "rows")
     is_kept = inst["is_kept"] and not p.has_tags
     memo = _MEMO_NBYTES if is_kept else 0
     packed = p.new_slot((max(strip * columns, memo // inst.out.dtype.nbytes),), inst.out.dtype, "packed")
-    tags = p.tags() if is_kept else packed
-    attrs = {"shape": (rows, columns), "fresh": is_fresh, "memo": memo}
+    tags = p.tags(_TABLE_WORDS) if is_kept else packed
+    attrs = {"shape": (rows, columns), "fresh": is_fresh, "memo": memo, "table": _TABLE_WORDS}
     attrs |= {"vectors": vectors, "wide": wide, "strip": strip}
     slots = [s.pointer for s in (out, copy, packed, tags)]
     p.e.inst("contract_panels", [a, b, *slots, *numbers], attrs)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from eas.ir import Inst, Region, Trait, Value
 from eas.schedule.elements import I32, Elements, Index
 from eas.schedule.masks import conjuncts
+from eas.schedule.target import CpuTarget
 from eas.types import Type
 
 
@@ -17,7 +18,7 @@ def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
         special(elements, inst, index)
     elif inst.op.has(Trait.ATOMIC):
         _atomic(elements, inst, index)
-    else:
+    elif not any(out in elements.lines for out in inst.outs):
         elements.local.update(zip(inst.outs, elements.apply(inst, index), strict=True))
 
 
@@ -27,6 +28,12 @@ def mask_of(inst: Inst) -> Value | None:
     if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and inst.op.name != "atomic_cas"):
         return inst.operands[2] if len(inst.operands) > 2 else None
     return None
+
+
+def masks_are_slow(insts: Iterable[Inst], target: CpuTarget) -> bool:
+    """Masked accesses of 8 and 16 bits are a branch per lane; single elements are better."""
+    accesses = [inst for inst in insts if inst.op.name in ("load", "store") and mask_of(inst) is not None]
+    return not target.has_cheap_masks or any(inst.operands[0].dtype.nbytes < 4 for inst in accesses)
 
 
 def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) -> Value | None:
@@ -71,12 +78,12 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     mask = mask_at(elements, inst.operands[2] if len(inst.operands) > 2 else None, index)
     extra = [] if mask is None else [mask]
     stored = elements.at(value, index)
+    attrs = {"stream": True} if inst in elements.streams else {}
     if any(ix.lanes for ix in index) and elements.step(pointer, index) == 1:
-        attrs = {"stream": True} if inst in elements.streams else {}
         address = elements.at(pointer, _first_lane(index))
         elements.e.inst("vstore", [address, stored, *extra], attrs)
     else:
-        elements.e.inst("store", [elements.at(pointer, index), stored, *extra])
+        elements.e.inst("store", [elements.at(pointer, index), stored, *extra], attrs)
 
 
 def _atomic(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:

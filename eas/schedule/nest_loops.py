@@ -17,9 +17,12 @@ from eas.schedule.counters import Counters
 from eas.schedule.elements import Elements, Index, Known, Slot
 from eas.schedule.loops import Program
 from eas.schedule.masks import Bounds
-from eas.schedule.members import mask_at, mask_of, member
+from eas.schedule.members import mask_at, mask_of, masks_are_slow, member
 from eas.schedule.nests import FOLDS
 from eas.schedule.relayout import contiguous, moved_into
+from eas.schedule.row_groups import ROWS, emit_group, takes_groups
+from eas.schedule.runs import Runs
+from eas.schedule.streams import can_stream, is_light, is_stream, stream_unaligned
 from eas.schedule.tails import Tail, TailValues, fill_tail, repeated, stop_of, tail_of
 from eas.types import Shape, Type
 
@@ -42,13 +45,14 @@ _HEAVY = frozenset(
 )
 
 
+_SHORT = 8  # lanes
 _LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
 
 
 def lower_nest(program: Program, nest: Inst) -> None:
     """Emit the loops of a nest; what it yields is in slots (or scalars) afterwards."""
     with contiguous(program, (v for inst in walk(nest.regions[0]) for v in inst.operands)):
-        _NestLoops(
+        NestLoops(
             program,
             nest["shape"],
             nest.regions[0].body[:-1],
@@ -61,7 +65,7 @@ def copy_loops(program: Program, slot: Slot, value: Value) -> None:
     if moved_into(program, slot, value):
         return
     with contiguous(program, [value]):
-        _NestLoops(program, value.shape, (), ((value, value),), {value: slot}).emit()
+        NestLoops(program, value.shape, (), ((value, value),), {value: slot}).emit()
 
 
 @dataclass(eq=False)
@@ -84,7 +88,15 @@ class _TailPlan:
     stop: Value = field(init=False)
 
 
-class _NestLoops:
+@dataclass(frozen=True)
+class _Gap:
+    """Positions that another loop visits."""
+
+    start: Value
+    length: Value
+
+
+class NestLoops:
     def __init__(
         self,
         program: Program,
@@ -96,7 +108,9 @@ class _NestLoops:
         self.p = program
         self.e = program.e
         self.shape = shape
-        self.members = members
+        # Addresses made of values of the nest are formulas here: computed where they are needed.
+        program.formulas.update((inst.out, inst) for inst in members if is_address(inst))
+        self.members = members = [inst for inst in members if not is_address(inst)]
         reduced = {out for inst in members if inst.op.name in FOLDS for out in inst.outs}
         self.outs = [(inner, outer) for inner, outer in yields if inner not in reduced]
         self.outer_of = dict(yields)
@@ -108,6 +122,7 @@ class _NestLoops:
         self.scans = [inst for inst in members if inst.op.name == "scan"]
         self.counters: dict[Inst, Counters] = {}
         self.stores: list[tuple[Value, Slot]] = []
+        self.runs = Runs(program, members, self.lanes)
 
     def emit(self) -> None:
         self.stores = [
@@ -135,18 +150,18 @@ class _NestLoops:
         """Elements per step: several registers for light work, fewer where a function needs many."""
         if any(self._is_ordered(inst) for inst in self.members if inst.op.name == "reduce"):
             return 1
-        widest, heavy = 4, False
-        for inst in self._insts():
-            for value in (*inst.operands, *inst.outs):
-                if not value.type.is_pointer:
-                    widest = max(widest, value.dtype.nbytes)
-            heavy |= inst.op.name in _HEAVY
-        registers = 2 if heavy else 4
+        widest = self.widest()
+        registers = 2 if any(inst.op.name in _HEAVY for inst in self._insts()) else 4
         lanes = self.p.target.vector_nbytes * registers // widest
         one = self.p.target.vector_nbytes // widest
         while lanes > self.extent or (lanes > one and self.extent % lanes):
             lanes //= 2  # what fills no vector is done element by element
         return lanes if lanes >= 4 else 1
+
+    def widest(self) -> int:
+        """Bytes of the largest element, of at least a word."""
+        values = [v for inst in self._insts() for v in (*inst.operands, *inst.outs)]
+        return max(4, *(v.dtype.nbytes for v in values if not v.type.is_pointer), 0)
 
     def _is_ordered(self, inst: Inst) -> bool:
         """A combine function of the user's own may need its elements in order."""
@@ -158,18 +173,6 @@ class _NestLoops:
             for inst in self.members
             for part in (inst, *(w for r in inst.regions for w in walk(r)))
         ]
-
-    def _masks_are_slow(self) -> bool:
-        """Masked accesses of 8 and 16 bits are a branch per lane; single elements are better."""
-        return (
-            any(
-                inst.operands[0].dtype.nbytes < 4
-                for inst in self._insts()
-                if inst.op.name in ("load", "store")
-                and len(inst.operands) > (1 if inst.op.name == "load" else 2)
-            )
-            or not self.p.target.has_cheap_masks
-        )
 
     def _reduction(self, inst: Inst) -> _Reduction:
         axis = inst["axis"] % self.rank
@@ -204,37 +207,71 @@ class _NestLoops:
         if axis == self.rank - 1:
             self._inner(bases)
             return
+        if axis == self.rank - 2 and takes_groups(self):
+            self.p.counted(self.shape[axis] // ROWS, lambda i: emit_group(self, bases, i), f"i{axis}")
+            return
         self.p.counted(self.shape[axis], lambda i: self._outer(axis + 1, (*bases, i)), f"i{axis}")
 
-    def _index(self, bases: tuple[Value, ...], last: Value, lanes: int) -> tuple[Index, ...]:
+    def index(self, bases: tuple[Value, ...], last: Value, lanes: int) -> tuple[Index, ...]:
         outer = [Index(base, axis=k) for k, base in enumerate(bases)]
         return (*outer, Index(last, lanes=lanes > 1, axis=self.rank - 1))
 
+    def _elements(self, known: frozenset[Known] = frozenset()) -> Elements:
+        """For vectors: what the nest itself computes may be asked for at the first lane."""
+        elements = self.p.elements(known)
+        elements.made = self.runs.made if self.lanes > 1 else {}
+        return elements
+
     def _inner(self, bases: tuple[Value, ...]) -> None:
         """The vector loop and its parts, carrying the reductions along the last axis."""
-        accumulators = self._start()
+        accumulators = self.start()
         bounds = self.p.bounds()
-        start = self._index(bases, self.e.const(0), 2)
-        elements = self.p.elements()
+        start = self.index(bases, self.e.const(0), 2)
+        self.runs.plan(start)
+        elements = self._elements()
         masks = [m for inst in self._insts() if (m := mask_of(inst)) is not None]
         for mask in masks:
             bounds.add(elements, mask, start)
-        known = frozenset(bounds.known)
         tail = self._plan_tail(bounds, start)
+        starts_late = bool(bounds.starts) and self._may_skip() and not self.runs.modes
+        if starts_late:  # narrow steps: the lanes in front of the start are few
+            self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
+        known = frozenset(bounds.known | bounds.known_later if starts_late else bounds.known)
         whole = self.extent // self.lanes * self.lanes
         zero, end = self.e.const(0), tail.stop if tail else self.e.const(self.extent)
         last = tail.stop if tail else self.e.const(whole)
-        if not masks:
-            accumulators = self._full(bases, last, known, accumulators)
+        if not masks or (self.runs.modes and not known):
+            accumulators = self._full(bases, (zero, last), known, accumulators)
         else:
             full = bounds.end(whole, self.lanes) if known else zero
+            first, rest, gap = zero, full, None
+            if starts_late:
+                first = bounds.start(whole, self.lanes)
+                full = self.e.emit("max", first, full)
+                gap = _Gap(first, self.e.emit("sub", full, first))
+                # What is in front of the full part and what is behind it are one loop.
+                rest = zero
             if known:
-                accumulators = self._full(bases, full, known, accumulators)
-            if self._masks_are_slow():
-                self._finish(bases, full, end, accumulators, tail)
+                accumulators = self._full(bases, (first, full), known, accumulators)
+            if masks_are_slow(self._insts(), self.p.target):
+                if tail is not None and gap is None and not accumulators and not self.stores:
+                    rest, end = self._short_vectors(bases, full, bounds), bounds.stop(self.extent)
+                self.finish(bases, rest, end, accumulators, tail, gap)
                 return
-            accumulators = self._part(bases, full, last, self.lanes, frozenset(), accumulators)
-        self._finish(bases, last, end if whole < self.extent else None, accumulators, tail)
+            accumulators = self._part(bases, rest, last, self.lanes, frozenset(), accumulators, gap=gap)
+        self.finish(bases, last, end if whole < self.extent else None, accumulators, tail)
+
+    def _may_skip(self) -> bool:
+        """Whether elements may be visited out of order."""
+        return not self.scans and all(r.neutral is not None for r in self.reductions)
+
+    def _short_vectors(self, bases: tuple[Value, ...], start: Value, bounds: Bounds) -> Value:
+        """Where the part in which all masks hold goes on in short vectors, which single elements are slower than."""
+        if not is_light(self.members) or self.lanes <= _SHORT:
+            return start
+        stop = bounds.end(self.extent, _SHORT)
+        self._part(bases, start, stop, _SHORT, frozenset(bounds.known), [])
+        return stop
 
     # --- behind the bound of the masks --------------------------------------------------------
 
@@ -242,7 +279,7 @@ class _NestLoops:
         """Where the loops may end before the extent; slots that are not filled so far are, if not."""
         step = self.p.target.vector_nbytes  # a multiple of the lanes of every loop
         read = {v: t for i in self.members for v in i.operands if (t := self.p.tails.get(v))}
-        keys = {t.key for t in read.values()} | ({frozenset(bounds.known)} if bounds.known else set())
+        keys = {t.key for t in read.values()} | ({frozenset(bounds.lanes)} if bounds.lanes else set())
         if len(keys) == 1 and self.extent % step == 0 and self.extent > step and self._may_end_early():
             (key,) = keys
             plan = _TailPlan(key, index, read)
@@ -253,9 +290,13 @@ class _NestLoops:
                 known_stops = [t.stop for t in read.values()]
                 plan.stop = known_stops[0] if known_stops else stop_of(self.e, bounds, self.extent, step)
                 return plan
-        for value in read:
-            self.p.complete(value)
+        self.complete_tails()
         return None
+
+    def complete_tails(self) -> None:
+        """Fill the slots that are read, and are not filled so far."""
+        for value in dict.fromkeys(v for i in self.members for v in i.operands if v in self.p.tails):
+            self.p.complete(value)
 
     def _may_end_early(self) -> bool:
         if self.scans or self.counters:
@@ -263,7 +304,7 @@ class _NestLoops:
         return all(r.is_last and r.neutral is not None for r in self.reductions)
 
     def _tail_values(self, plan: _TailPlan) -> tuple[list[Value], list[Value]] | None:
-        values = TailValues(self.p.elements(), self.members, plan.index, plan.key, plan.read)
+        values = TailValues(self._elements(), self.members, plan.index, plan.key, plan.read)
         return tail_of(values, self.members, [inner for inner, _ in self.stores])
 
     def _end_with_tail(
@@ -298,7 +339,7 @@ class _NestLoops:
                 fill_tail(e, self.p.elements, slot, outer, self.lanes, plan.stop, value)
         return outs[: len(accumulators)]
 
-    def _start(self) -> list[Value]:
+    def start(self) -> list[Value]:
         values = []
         for r in self.reductions:
             if r.is_last:
@@ -313,34 +354,65 @@ class _NestLoops:
     def _full(
         self,
         bases: tuple[Value, ...],
-        end: Value,
+        ends: tuple[Value, Value],
         known: frozenset[tuple[Value, tuple[int, ...]]],
         accumulators: list[Value],
     ) -> list[Value]:
         """The part where all masks hold; large outputs that nobody reads bypass the cache."""
-        zero = self.e.const(0)
-        first = self._index(bases, zero, 2)
-        elements = self.p.elements()
-        streams = [inst for inst in self.members if self._is_stream(inst, elements, first)]
-        if not streams and self._only_folds():
+        begin, end = ends
+        first = self.index(bases, begin, 2)
+        elements = self._elements()
+        streams = [inst for inst in self.members if is_stream(self.p, inst, elements, first, self.lanes)]
+        is_plain = not accumulators and not self.runs.modes and self.e.literals.get(begin) == 0
+        if len(streams) == 1 and is_plain and is_light(self.members):
+            chosen = frozenset(streams)
+
+            def vectors(start: Value, stop: Value, lanes: int, streamed: bool) -> None:
+                self._part(bases, start, stop, lanes, known, [], chosen if streamed else frozenset())
+
+            def single(i: Value) -> None:
+                inner = self.p.elements(known)
+                inner.streams = chosen
+                self.body(inner, self.index(bases, i, 1), [])
+
+            stream_unaligned(elements, streams[0], first, end, self.lanes, vectors, single)
+            return []
+        allowed = can_stream(streams, elements, first)
+        if self.runs.modes:
+            return self._in_runs(bases, end, known, accumulators, frozenset(streams), allowed)
+        if allowed is None and self._only_folds() and self.e.literals.get(begin) == 0:
             return self._two_runs(bases, end, known, accumulators)
-        if not streams:
-            return self._part(bases, zero, end, self.lanes, known, accumulators)
-        starts = [elements.at(s.operands[0], tuple(ix.first() for ix in first)) for s in streams]
-        allowed = self.e.emit("can_stream", starts[0])
-        for start in starts[1:]:
-            allowed = self.e.emit("and", allowed, self.e.emit("can_stream", start))
+        if allowed is None:
+            return self._part(bases, begin, end, self.lanes, known, accumulators)
 
         def side(chosen: frozenset[Inst]) -> Region:
             def body() -> Sequence[Value]:
                 return self._part(
-                    bases, self.e.const(0), end, self.lanes, known, accumulators, chosen
+                    bases, begin, end, self.lanes, known, accumulators, chosen
                 )
 
             return self.e.region([], body)
 
         regions = [side(frozenset(streams)), side(frozenset())]
         return list(self.e.inst("if", [allowed], {}, regions).outs)
+
+    def _in_runs(
+        self,
+        bases: tuple[Value, ...],
+        end: Value,
+        known: frozenset[Known],
+        accumulators: list[Value],
+        streams: frozenset[Inst],
+        can_stream: Value | None,
+    ) -> list[Value]:
+        """The part where all masks hold, between the multiples of what indices are divided by."""
+
+        def vector(elements: Elements, i: Value, carried: list[Value]) -> list[Value]:
+            return self.body(elements, self.index(bases, i, self.lanes), carried)
+
+        masks = [m for inst in self.members if (m := mask_of(inst)) is not None]
+        at = lambda i: self.index(bases, i, 2)  # noqa: E731
+        return self.runs.emit(end, at, masks, known, accumulators, vector, streams, can_stream)
 
     def _only_folds(self) -> bool:
         """Whether a lot of memory is only read, and only by one reduction along the last axis."""
@@ -368,24 +440,17 @@ class _NestLoops:
         n = len(accumulators)
 
         def body(i: Value, *carried: Value) -> Sequence[Value]:
-            first = self._index(bases, i, self.lanes)
-            second = self._index(bases, self.e.emit("add", i, half), self.lanes)
-            updated = self._body(self.p.elements(known), first, list(carried[:n]))
-            return updated + self._body(self.p.elements(known), second, list(carried[n:]))
+            first = self.index(bases, i, self.lanes)
+            second = self.index(bases, self.e.emit("add", i, half), self.lanes)
+            updated = self.body(self._elements(known), first, list(carried[:n]))
+            return updated + self.body(self._elements(known), second, list(carried[n:]))
 
-        starts = [*accumulators, *self._start()]
+        starts = [*accumulators, *self.start()]
         region = self.e.region([half.type, *(a.type for a in starts)], body, ["i"])
         operands = [self.e.const(0), half, *starts]
         sums = self.e.inst("loop", operands, {"lanes": self.lanes}, [region]).outs
         merged = inline(self.e, self.reductions[0].inst.regions[0], sums)
         return self._part(bases, self.e.mul(half, 2), end, self.lanes, known, merged)
-
-    def _is_stream(self, inst: Inst, elements: Elements, index: tuple[Index, ...]) -> bool:
-        """A store of neighbouring words to a buffer that the kernel never reads."""
-        if inst.op.name != "store" or self.lanes < 4 or inst.operands[0].dtype.nbytes < 4:
-            return False
-        is_unit = elements.step(inst.operands[0], index) == 1
-        return is_unit and self.p.base_of(inst.operands[0]) in self.p.unread
 
     def _part(
         self,
@@ -396,33 +461,44 @@ class _NestLoops:
         known: frozenset[tuple[Value, tuple[int, ...]]],
         accumulators: list[Value],
         streams: frozenset[Inst] = frozenset(),
+        gap: _Gap | None = None,
     ) -> list[Value]:
         if self.e.literals.get(start, -1) == self.e.literals.get(end, -2):
             return accumulators
+        if gap is not None:
+            end = self.e.emit("sub", end, gap.length)
 
         def body(i: Value, *carried: Value) -> Sequence[Value]:
-            elements = self.p.elements(known)
+            elements = self._elements(known) if lanes > 1 else self.p.elements(known)
             elements.streams = streams
-            return self._body(elements, self._index(bases, i, lanes), list(carried))
+            if gap is not None:
+                i = self._behind(gap, i)
+            return self.body(elements, self.index(bases, i, lanes), list(carried))
 
         region = self.e.region([start.type, *(a.type for a in accumulators)], body, ["i"])
         return list(
             self.e.inst("loop", [start, end, *accumulators], {"lanes": lanes}, [region]).outs
         )
 
-    def _finish(
+    def _behind(self, gap: _Gap, i: Value) -> Value:
+        """The position of the i-th element that is not in the gap."""
+        is_before = self.e.emit("lt", i, gap.start)
+        return self.e.emit("select", is_before, i, self.e.emit("add", i, gap.length))
+
+    def finish(
         self,
         bases: tuple[Value, ...],
         start: Value,
         end: Value | None,
         accumulators: list[Value],
         tail: _TailPlan | None = None,
+        gap: _Gap | None = None,
     ) -> None:
         """Fold the lanes, add the elements that fill no vector, and put the results where they belong."""
         if self.lanes > 1:
             accumulators = self._fold(accumulators)
         if end is not None:
-            accumulators = self._part(bases, start, end, 1, frozenset(), accumulators)
+            accumulators = self._part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
         if tail is not None:
             accumulators = self._end_with_tail(bases, tail, accumulators)
         rest = iter(accumulators)
@@ -451,7 +527,7 @@ class _NestLoops:
 
     # --- one iteration ----------------------------------------------------------------------
 
-    def _body(
+    def body(
         self, elements: Elements, index: tuple[Index, ...], accumulators: list[Value]
     ) -> list[Value]:
         rest = iter(accumulators)
@@ -505,6 +581,10 @@ class _NestLoops:
         base = position.base if position.base is not None else self.e.const(0)
         is_first = self.e.emit("eq", base, self.e.const(0))
         return [self.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
+
+
+def is_address(inst: Inst) -> bool:
+    return len(inst.outs) == 1 and inst.out.type.is_pointer and inst.op.is_pure
 
 
 def _nothing(value: Value) -> object:

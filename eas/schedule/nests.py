@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
+from eas.schedule.collisions import Addresses
 from eas.types import Shape
 
 CONTROL = ("for", "while", "if")
@@ -35,6 +36,7 @@ CUTS = frozenset(
 )
 # Members of nests whose results are known after the nest.
 FOLDS = frozenset({"reduce", "histogram"})
+_POINTERS = frozenset({"addptr", "multiple_of", "max_contiguous", "max_constancy"})
 # Integer ops that cost more than a trip to memory.
 _DEAR = frozenset(
     {"floordiv", "mod", "truncdiv", "truncmod", "mulhi", "popcount", "clz", "ctz", "bit_reverse"}
@@ -45,14 +47,20 @@ def partition(
     module: IRModule,
     in_order: Callable[[Inst], bool] = lambda _: False,
     copies: Mapping[Inst, Inst] | None = None,
+    hoists: bool = False,
+    one_by_one: bool = False,
 ) -> IRModule:
     """Group block instructions into nests; the result is scheduled IR.
 
     `in_order` says which cuts the target can do an element per iteration, if the iterations along
     the last axis run in order; those are members of nests like any other. `copies` are loads that
-    repeat another one so as not to be in its nest.
+    repeat another one so as not to be in its nest. With `hoists`, an instruction of another shape that
+    does not need an open nest goes in front of it, so that the nest can go on afterwards. With
+    `one_by_one`, an element is done by one iteration and iterations run one after another: addresses
+    may be made of what their own nest computes (such `addptr`s are members), and elements are changed
+    in place.
     """
-    state = _Facts(module, in_order, copies or {})
+    state = _Facts(module, in_order, copies or {}, hoists, one_by_one)
     body = _Partition(state, {}).region(module.body)
     return module.with_body(body).with_attrs(scheduled="nests")
 
@@ -61,24 +69,48 @@ class _Facts:
     """What the partition asks of the whole module."""
 
     def __init__(
-        self, module: IRModule, in_order: Callable[[Inst], bool], copies: Mapping[Inst, Inst]
+        self,
+        module: IRModule,
+        in_order: Callable[[Inst], bool],
+        copies: Mapping[Inst, Inst],
+        hoists: bool,
+        one_by_one: bool,
     ) -> None:
+        self.one_by_one = one_by_one
+        self.addresses = Addresses(module)
         self.bases = PointerBases(module)
         self.copies = copies
         self.in_order = in_order
+        self.hoists = hoists
+        self._different: dict[Value, bool] = {}
         self.users: dict[Value, list[Inst]] = {}
         for inst in walk(module.body):
             for operand in inst.operands:
                 self.users.setdefault(operand, []).append(inst)
 
+    def _are_different(self, pointer: Value) -> bool:
+        if pointer not in self._different:
+            self._different[pointer] = self.addresses.are_different(pointer)
+        return self._different[pointer]
+
     def may_alias(self, p: Value, q: Value) -> bool:
         """Whether two accesses of one nest could touch each other's elements."""
         if p is q:
-            return False  # the same address per element: program order per element is enough
+            # The same address per element: program order per element is enough.
+            return not self._are_different(p)
         a, b = self.bases[p], self.bases[q]
         if a is b:
             return True
+        if self.one_by_one and (_is_in_place(a) or _is_in_place(b)) and p.dtype.nbytes == q.dtype.nbytes:
+            offset = self.addresses.offset(p)
+            if offset is not None and offset is self.addresses.offset(q):
+                return not self._are_different(p)
         return p.type.space is q.type.space and not (_is_private(a) or _is_private(b))
+
+
+def _is_in_place(base: Arg | Value) -> bool:
+    """Whether this buffer is apart from any other, or starts where the other starts."""
+    return isinstance(base, Arg) and bool(base.attr("in_place"))
 
 
 def _is_private(base: Arg | Value) -> bool:
@@ -95,6 +127,7 @@ class _Group:
     produced: set[Value] = field(default_factory=set)  # one per iteration
     results: set[Value] = field(default_factory=set)  # known after the nest: reductions
     pending: list[Inst] = field(default_factory=list)  # formulas over what it produces
+    inner: list[Inst] = field(default_factory=list)  # those of them that nobody else needs
 
 
 Item = Inst | _Group
@@ -113,7 +146,7 @@ class _Partition:
             id(m): group
             for group in items
             if isinstance(group, _Group)
-            for inst in group.members
+            for inst in (*group.members, *group.inner)
             for m in with_inner(inst)
         }
         body: list[Inst] = []
@@ -125,41 +158,62 @@ class _Partition:
 
     def _items(self, region: Region) -> list[Item]:
         items: list[Item] = []
-        group: _Group | None = None
+        open_: list[_Group] = []  # in the order in which they will run: at most one in front of the last
 
-        def close() -> None:
-            nonlocal group
-            if group is not None:
+        def close(count: int) -> None:
+            for group in open_[:count]:
                 items.append(group)
-                items.extend(group.pending)
-                group = None
+                items.extend(self._left_outside(group))
+            del open_[:count]
 
-        for inst in region.body:
+        *body, last = region.body  # the yield may use everything
+        for inst in body:
             if self._is_formula(inst):
                 self._defer(inst)
-                touched = group is not None and any(
-                    self._leaves(v) & (group.produced | group.results) for v in inst.operands
-                )
-                (group.pending if group is not None and touched else items).append(inst)
+                users = [g.pending for g in open_ if self._touches(inst, g)]
+                (users[-1] if users else items).append(inst)
                 continue
             shape = self._member_shape(inst)
             if shape is None:
-                if group is not None and self._waits_for(inst, group):
-                    close()
+                close(max((i for i, g in enumerate(open_, 1) if self._waits_for(inst, g)), default=0))
                 items.append(inst)
-                continue
-            if group is not None and (group.shape != shape or not self._fits(inst, group)):
-                close()
-            if group is None:
-                group = _Group(shape)
-            self._add(inst, group)
-        # The yield is the last item and may use everything.
-        last = items.pop() if group is None else None
-        if last is None:
-            last = items.pop()
-            close()
-        items.append(last)
-        return items
+            else:
+                self._add(inst, self._group_for(inst, shape, open_, close))
+        close(len(open_))
+        return [*items, last]
+
+    def _group_for(
+        self, inst: Inst, shape: Shape, open_: list[_Group], close: Callable[[int], None]
+    ) -> _Group:
+        """The nest that an instruction joins: an open one, a new one in front of it, or a new one."""
+        if open_ and open_[-1].shape == shape and self._fits(inst, open_[-1]):
+            return open_[-1]
+        if self.facts.hoists and open_ and not self._waits_for(inst, open_[-1]):
+            if len(open_) == 2 and (open_[0].shape != shape or not self._fits(inst, open_[0])):
+                close(1)
+            if len(open_) == 1:
+                open_.insert(0, _Group(shape))
+            return open_[0]
+        close(len(open_))
+        open_.append(_Group(shape))
+        return open_[0]
+
+    def _touches(self, formula: Inst, group: _Group) -> bool:
+        known = group.produced | group.results
+        return any(self._leaves(v) & known for v in formula.operands)
+
+    def _left_outside(self, group: _Group) -> list[Inst]:
+        """The formulas over a nest that somebody outside of it needs; the others are noted in it."""
+        inside = {id(m) for inst in group.members for m in with_inner(inst)}
+        left: list[Inst] = []
+        for inst in reversed(group.pending):
+            users = [u for out in inst.outs for u in self.facts.users.get(out, ())]
+            if users and all(id(u) in inside for u in users):
+                inside.add(id(inst))
+                group.inner.insert(0, inst)
+            else:
+                left.insert(0, inst)
+        return left
 
     def _add(self, inst: Inst, group: _Group) -> None:
         group.members.append(inst)
@@ -189,7 +243,7 @@ class _Partition:
             v.type.is_scalar or v in self.formulas for v in inst.operands
         ):
             return (
-                inst.op.name in ("addptr", "multiple_of", "max_contiguous", "max_constancy")
+                inst.op.name in _POINTERS
                 and inst.out.type.is_pointer
             )
         return inst.out.type.is_pointer or (
@@ -273,16 +327,32 @@ class _Partition:
                 if operand in group.produced:
                     if inst.op.name == "gather" and i == 0:
                         return False
-                elif operand in self.formulas and self._leaves(operand) & (
-                    group.produced | group.results
+                elif (
+                    operand in self.formulas
+                    and self._leaves(operand) & (group.produced | group.results)
+                    and not (user is inst and self._can_be_inside(operand, group))
                 ):
                     return False
         if self.facts.copies.get(inst) in group.members:
             return False
         return not any(self._conflict(inst, member) for member in group.members)
 
+    def _can_be_inside(self, value: Value, group: _Group) -> bool:
+        """Whether an address is made of numbers of the nest at the same position."""
+        inst = self.formulas.get(value)
+        if inst is None or not self._leaves(value) & (group.produced | group.results):
+            return value not in group.results
+        return (
+            self.facts.one_by_one
+            and inst.op.name in _POINTERS
+            and inst.out.type.is_pointer
+            and all(self._can_be_inside(v, group) for v in inst.operands)
+        )
+
     def _waits_for(self, inst: Inst, group: _Group) -> bool:
-        """Whether an instruction outside of the nest must come after it."""
+        """Whether an instruction outside of the nest must come after it, or is a load repeated after it."""
+        if self.facts.copies.get(inst) in group.members:
+            return True
         known = group.produced | group.results
         for user in with_inner(inst):
             if any(self._leaves(operand) & known for operand in user.operands):
@@ -313,7 +383,7 @@ class _Partition:
             for v in defined
             if any(inside.get(id(user)) is not group for user in self.facts.users.get(v, ()))
         ]
-        members = [self._substituted(inst) for inst in group.members]
+        members = [self._substituted(inst) for inst in self._with_pointers(group)]
         region = Region((), (*members, make("yield", crossing)))
         outs = tuple(Value(v.type, v.hint) for v in crossing)
         nest = replace(
@@ -321,6 +391,31 @@ class _Partition:
         )
         self.replaced.update(zip(crossing, outs, strict=True))
         return [nest]
+
+    def _with_pointers(self, group: _Group) -> list[Inst]:
+        """The members, each after the addresses over values of the nest that it uses."""
+        own = {out: inst for inst in group.inner for out in inst.outs}
+        shared = {out: inst for inst in group.pending for out in inst.outs if out not in own}
+        placed: dict[Value, Value] = {}
+        members: list[Inst] = []
+
+        def place(value: Value) -> Value:
+            inst = own.get(value) or shared.get(value)
+            if inst is None or value in placed:
+                return placed.get(value, value)
+            operands = [place(v) for v in inst.operands]
+            if value in own:
+                copy = replace(inst, operands=tuple(operands))
+            else:
+                copy = make(inst.op.name, operands, dict(inst.attrs), (), inst.loc)
+            members.append(copy)
+            placed[value] = copy.out
+            return copy.out
+
+        for inst in group.members:
+            operands = tuple(place(v) for v in inst.operands)
+            members.append(inst if operands == inst.operands else replace(inst, operands=operands))
+        return members
 
     def _outside(self, inst: Inst) -> Inst:
         inst = self._with_operands(inst)

@@ -42,10 +42,9 @@ def _is_moved(p: Program, value: Value) -> bool:
     inst = p.formulas.get(value)
     if inst is None or inst.op.name != "permute" or value in p.slots:
         return False
-    rank = len(value.shape)
     source = inst.operands[0]
     edge = min(value.shape[-1], source.shape[-1])
-    return inst["order"][-1] % rank != rank - 1 and source in p.slots and edge >= 4
+    return source in p.slots and p.slots[source].strides()[inst["order"][-1]] != 1 and edge >= 4
 
 
 def _moved_blocks(p: Program, used: Iterable[Value]) -> list[Value]:

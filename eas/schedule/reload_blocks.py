@@ -15,36 +15,63 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
     Also which load each of these repeats, so that the partition keeps them apart. The row is in the cache either way; a copy would be written, read and take as much of it again.
     Only for whole words in memory that nobody writes, read in runs.
     """
-    body = module.body.body
     users: dict[Value, list[Inst]] = {}
     for inst in walk(module.body):
         for operand in inst.operands:
             users.setdefault(operand, []).append(inst)
-    producer = {out: inst for inst in body for out in inst.outs}
-    loads = [i for i in body if i.op.name == "load" and _may_repeat(i, users.get(i.out, []), body)]
-    if not loads:
+    if not any(_may_repeat(inst, users) for inst in walk(module.body)):
         return module, {}
-    memory, accesses = Memory(module), analyse(module)
-    wanted: dict[Inst, list[Inst]] = {}
-    for load in loads:
-        (access,) = accesses.of(load)
+    facts = _Facts(module, users)
+    copies: dict[Inst, Inst] = {}
+    return module.with_body(_reloaded(module.body, facts, copies)), copies
+
+
+class _Facts:
+    """What is known of the loads of a module."""
+
+    def __init__(self, module: IRModule, users: dict[Value, list[Inst]]) -> None:
+        self.users = users
+        self._memory, self._accesses = Memory(module), analyse(module)
+        self._producer = {out: inst for inst in walk(module.body) for out in inst.outs}
+
+    def is_run_of_constants(self, load: Inst) -> bool:
+        """Whether neighbours in memory are read, which nobody writes."""
+        (access,) = self._accesses.of(load)
         is_run = access.is_affine and access.contiguous_axis == len(load.out.shape) - 1
-        if is_run and memory.is_stable(memory.place(load.operands[0], producer)):
-            for user in _waiting(load, users[load.out], body):
+        return is_run and self._memory.is_stable(self._memory.place(load.operands[0], self._producer))
+
+
+def _reloaded(region: Region, facts: _Facts, copies: dict[Inst, Inst]) -> Region:
+    """The region and those inside it, with the loads repeated; `copies` learns which."""
+    wanted: dict[Inst, list[Inst]] = {}
+    for load in region.body:
+        if _may_repeat(load, facts.users) and facts.is_run_of_constants(load):
+            for user in _waiting(load, facts.users.get(load.out, []), region.body):
                 wanted.setdefault(user, []).append(load)
-    made, copies = _with_copies(body, wanted)
-    return module.with_body(Region(module.body.params, made)), copies
+    made: list[Inst] = []
+    for inst in region.body:
+        for load in wanted.get(inst, ()):
+            again = replace(load, outs=(Value(load.out.type, load.out.hint),))
+            copies[again] = load
+            made.append(again)
+            inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))
+        if inst.op.name in ("for", "while", "if"):
+            inst = replace(inst, regions=tuple(_reloaded(r, facts, copies) for r in inst.regions))
+        made.append(inst)
+    return replace(region, body=tuple(made))
 
 
-def _may_repeat(load: Inst, users: list[Inst], body: tuple[Inst, ...]) -> bool:
+def _may_repeat(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
     """A block of words of which nobody needs more than one element at a time."""
-    if not load.out.shape or load.out.dtype.nbytes < 4:
+    if inst.op.name != "load" or not inst.out.shape or inst.out.dtype.nbytes < 4:
         return False
-    return all(u.op.name == "reduce" or (u.op.has(Trait.ELEMENTWISE) and u in body) for u in users)
+    return all(u.op.name == "reduce" or u.op.has(Trait.ELEMENTWISE) for u in users.get(inst.out, ()))
 
 
 def _waiting(load: Inst, users: list[Inst], body: tuple[Inst, ...]) -> list[Inst]:
-    """The users that need the result of a reduction which needs the block."""
+    """The users that need the result of a reduction which needs the block; none if a user stands further inside."""
+    if not {u for u in users if u.op.name != "reduce"} <= set(body):
+        return []
     near: set[Value] = set(load.outs)
     after: set[Value] = set()
     for inst in body:
@@ -54,18 +81,3 @@ def _waiting(load: Inst, users: list[Inst], body: tuple[Inst, ...]) -> list[Inst
         elif needed & near:
             near.update(inst.outs)
     return [u for u in users if u.op.name != "reduce" and any(v in after for v in u.operands)]
-
-
-def _with_copies(
-    body: tuple[Inst, ...], wanted: dict[Inst, list[Inst]]
-) -> tuple[tuple[Inst, ...], dict[Inst, Inst]]:
-    made: list[Inst] = []
-    copies: dict[Inst, Inst] = {}
-    for inst in body:
-        for load in wanted.get(inst, ()):
-            again = replace(load, outs=(Value(load.out.type, load.out.hint),))
-            copies[again] = load
-            made.append(again)
-            inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))
-        made.append(inst)
-    return tuple(made), copies

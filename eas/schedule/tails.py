@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from eas import dtypes
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Slot
 from eas.schedule.masks import Bounds, conjuncts
@@ -62,13 +61,8 @@ def _read_beside(region: Region, uses: dict[Value, int]) -> Iterator[Value]:
 
 
 def stop_of(e: Emitter, bounds: Bounds, extent: int, step: int) -> Value:
-    """The first position, a multiple of `step`, from which on every known condition is false."""
-    i64 = Type(dtypes.i64)
-    limit = bounds.limits[0]
-    for other in bounds.limits[1:]:
-        limit = e.emit("max", limit, other)
-    limit = e.emit("max", e.emit("min", limit, e.const(extent, i64)), e.const(0, i64))
-    up = e.emit("add", e.emit("cast", limit, type=Type(dtypes.i32)), e.const(step - 1))
+    """The first position, a multiple of `step`, from which on every condition on lanes is false."""
+    up = e.emit("add", bounds.stop(extent), e.const(step - 1))
     return e.emit("and", up, e.const(-step))
 
 

@@ -1,0 +1,76 @@
+"""Stores that bypass the cache: which may, and loops that reach an aligned address first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eas.ir import Inst, Value
+from eas.schedule.elements import Elements, Index
+from eas.schedule.loops import Program
+
+_CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
+_LIGHT = 12  # instructions
+_STREAM_NBYTES = 16  # what a store past the cache is aligned to
+
+
+def is_light(members: Sequence[Inst]) -> bool:
+    """Whether one more copy of a loop over these costs little to compile."""
+    return len(members) <= _LIGHT and all(inst.op.name in _CHEAP for inst in members)
+
+
+def is_stream(program: Program, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int) -> bool:
+    """A store of whole registers of neighbours to a buffer that the kernel never reads."""
+    if inst.op.name != "store" or lanes * inst.operands[0].dtype.nbytes < program.target.vector_nbytes:
+        return False
+    is_unit = elements.step(inst.operands[0], index) == 1
+    return is_unit and program.base_of(inst.operands[0]) in program.unread
+
+
+def can_stream(streams: Sequence[Inst], elements: Elements, index: tuple[Index, ...]) -> Value | None:
+    """Whether all these stores may bypass the cache in this launch; None if there are none."""
+    e, allowed = elements.e, None
+    for store in streams:
+        one = e.emit("can_stream", elements.at(store.operands[0], _first(index)))
+        allowed = one if allowed is None else e.emit("and", allowed, one)
+    return allowed
+
+
+def stream_unaligned(
+    elements: Elements,
+    store: Inst,
+    index: tuple[Index, ...],
+    end: Value,
+    lanes: int,
+    vectors: Callable[[Value, Value, int, bool], None],
+    single: Callable[[Value], None],
+) -> None:
+    """The loop from 0 to `end`: past the cache, with single elements up to the first that is aligned.
+
+    Ordinary stores at the ends would share lines with the others, which costs more than is gained.
+    `vectors(start, stop, lanes, streamed)` writes a loop over vectors, `single(i)` stores one element past
+    the cache.
+    """
+    e = elements.e
+    start = elements.at(store.operands[0], _first(index))
+    head = e.emit("min", e.emit("stream_head", start), end)
+    is_streamed = e.emit("ge", head, e.const(0))
+    first = e.emit("select", is_streamed, head, end)
+    stops = [first]
+    for step in (lanes, _STREAM_NBYTES // store.operands[0].dtype.nbytes):
+        room = e.emit("and", e.emit("sub", end, stops[-1]), e.const(-step))
+        stops.append(e.emit("add", stops[-1], room))
+        vectors(stops[-2], stops[-1], step, True)
+    behind = e.emit("sub", stops[-1], first)
+    singles = e.emit("select", is_streamed, e.emit("sub", end, behind), e.const(0))
+
+    def body(k: Value) -> Sequence[Value]:
+        skipped = e.emit("select", e.emit("lt", k, first), e.const(0), behind)
+        single(e.emit("add", k, skipped))
+        return ()
+
+    e.inst("loop", [e.const(0), singles], {"lanes": 1}, [e.region([end.type], body, ["i"])])
+    vectors(e.const(0), e.emit("select", is_streamed, e.const(0), end), lanes, False)
+
+
+def _first(index: tuple[Index, ...]) -> tuple[Index, ...]:
+    return tuple(ix.first() for ix in index)
