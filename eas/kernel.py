@@ -56,6 +56,7 @@ class Kernel:
         params = _parameters(fn)
         self._names, self._is_meta = tuple(params), tuple(params.values())
         self._meta_names = tuple(name for name, is_meta in params.items() if is_meta)
+        self._meta_set = frozenset(self._meta_names)
         self._index = {name: i for i, name in enumerate(self._names)}
         self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
@@ -90,7 +91,7 @@ class Kernel:
             compiled = self._compile(values)
             self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync)
             if is_simple and compiled._repeater is not None:
-                self._learn_tensors(compiled, args)
+                self._learn_tensors(compiled, args, kwargs)
             return None
         except BaseException as error:
             self._tell(error)
@@ -372,8 +373,20 @@ class Kernel:
             return found if type(found) is tuple and all(type(n) is int for n in found) else (found,) if type(found) is int else grid
         return grid
 
+    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with its named arguments by position, as far as they follow the positional ones."""
+        if kwargs.keys() <= self._meta_set:
+            return args, kwargs
+        rest, values = {**kwargs}, [*args]
+        for name in self._names[len(args) :]:
+            if name not in rest:
+                break
+            values.append(rest.pop(name))
+        return tuple(values), rest
+
     def _repeat_on_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
         """Launch natively on the memory of torch or eas tensors, if such a launch is known."""
+        args, kwargs = self._in_order(args, kwargs)
         for compiled, places in self._tensor_repeats.get(tuple(map(type, args)), ()):
             call = compiled._repeater.call if compiled._repeater else None
             written: list[Any] = []
@@ -384,13 +397,19 @@ class Kernel:
                 return True
         return False
 
-    def _learn_tensors(self, compiled: CompiledKernel, args: tuple[Any, ...]) -> None:
-        """Let the launcher of this kernel try calls whose tensors look like these."""
-        kinds = tuple(map(type, args))
-        known = self._tensor_repeats.get(kinds, ())
+    def _asked_strides(self, compiled: CompiledKernel) -> dict[int, tuple[tuple[str, int], ...]]:
+        """By position: the hidden parameters that are strides of an argument, and of which axis."""
         asked: dict[int, tuple[tuple[str, int], ...]] = {}
         for hidden, (buffer, axis) in compiled._strides.items():
             asked[self._index[buffer]] = (*asked.get(self._index[buffer], ()), (hidden, axis))
+        return asked
+
+    def _learn_tensors(self, compiled: CompiledKernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let the launcher of this kernel try calls whose tensors look like these."""
+        args, _ = self._in_order(args, kwargs)
+        kinds = tuple(map(type, args))
+        known = self._tensor_repeats.get(kinds, ())
+        asked = self._asked_strides(compiled)
         if any(i >= len(args) for i in asked):
             return
         places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked)
@@ -545,8 +564,13 @@ def _holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: Compil
         return arrays[fact.arg].ctypes.data % 64 == 0
     if fact.kind == "fits_32":
         return all(a.size <= 0x7FFFFFFF for a in arrays.values())
+    if fact.kind == "positive":
+        return int(value) > 0
+    shared = [(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w and np.may_share_memory(arrays[w], a)]
+    if fact.kind == "in_place":
+        return bool(shared) and all(a.ctypes.data == b.ctypes.data for a, b in shared)
     assert fact.kind == "disjoint", fact
-    return not any(np.may_share_memory(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w)
+    return not shared
 
 
 @overload

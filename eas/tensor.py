@@ -124,7 +124,10 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         """The elements in another shape: a view where strides allow it, else a copy."""
-        array = self._array.reshape(_shape(shape))
+        try:
+            array = self._array.reshape(_shape(shape))
+        except ValueError as error:
+            raise ArgumentError(str(error), hint=f"this tensor has shape {self.shape}, {self.size} elements") from None
         is_copy = array.size > 0 and not np.may_share_memory(array, self._array)
         return self._copied().reshape(array.shape) if is_copy else self._alias(array)
 
@@ -191,7 +194,10 @@ class Tensor:
         given = tensor(source, dtype=self.dtype)
         given._device.synchronize()
         self._device.synchronize()
-        self._array[...] = given._array
+        try:
+            self._array[...] = given._array
+        except ValueError:
+            raise ArgumentError(f"copy_ cannot fill shape {self.shape} from shape {given.shape}", hint="pass a source that broadcasts to it") from None
         self.__eas_view__().note_write()
         return self
 
@@ -294,10 +300,13 @@ def _index_part(part: object) -> int | slice | EllipsisType | None:
 
 def _shape(shape: Any) -> tuple[int, ...]:
     """The tuple meant by `3`, `(2, 3)`, `(3,)` from `*shape`, or `((2, 3),)`."""
-    if isinstance(shape, tuple | list):
-        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = sizes[0]
+    try:
         return tuple(operator.index(size) for size in sizes)
-    return (operator.index(shape),)
+    except TypeError:
+        raise ArgumentError(f"a shape is made of integers, got {tuple(sizes)!r}", hint="use // where a size is a quotient") from None
 
 
 def _unpickled(storage: Array, dtype: DType, device: str = "cpu") -> Tensor:
@@ -330,6 +339,8 @@ def tensor(data: object, device: object = None, dtype: DTypeLike = None) -> Tens
         device_of(device)  # refused before anything is copied
     if isinstance(data, bool | int | float | np.generic | list | tuple | range):
         made = Tensor(*of_numbers(data, dtype))
+    elif isinstance(data, str) or data is None:
+        raise ArgumentError(f"eas.tensor takes numbers, lists, arrays and tensors, got {data!r}", hint="eas.tensor([1.0, 2.0])")
     elif isinstance(data, Tensor):
         made = data
     elif torch_bridge.is_torch_tensor(data):

@@ -78,6 +78,11 @@ def _define(
     torch = _import_torch()
     share_threads()
     full_name = _full_name(fn, name)
+    if mutates_args and backward is not None:
+        raise ArgumentError(
+            f"{fn.__name__} writes {', '.join(mutates_args)} and has a backward: torch differentiates operators that write nothing",
+            hint="return new tensors instead of writing arguments",
+        )
     op = _make_op(torch, full_name, fn, tuple(mutates_args))
     tensors = _tensor_names(op)
     _register_fake(torch, op, fn, fake, tensors)
@@ -86,6 +91,8 @@ def _define(
         wanted = tuple(tensors if differentiates is None else differentiates)
         gradient = Backward(torch, op, fn, backward, wanted)
         gradient.register(backward_fake)
+    elif not mutates_args:
+        _register_autograd(torch, op, lambda ctx, inputs, output: None, _no_gradient(full_name))
     bodies[op] = (fn, gradient)
     torch.library.register_vmap(full_name, _batching_rule(torch, op, vmap), lib=_library(torch, full_name))
     if autocast is not None:
@@ -227,6 +234,67 @@ def _default_fake(torch: Any, op: Any, fn: Fn, tensors: list[str]) -> Fn:
 # --- gradients ----------------------------------------------------------------------------------
 
 
+def _register_autograd(torch: Any, op: Any, setup: Fn, backward: Fn) -> None:
+    """What torch.library.register_autograd does, for torch.func.grad and its relatives as well.
+
+    Function.apply refuses them a Function whose forward takes a context. Below it nothing does: inside of
+    an operator the tensors are those of one level, and the dispatcher goes on to the next.
+    """
+    core, names = torch._C, [a.name for a in op._schema.arguments]
+    defaults = [a.default_value if a.has_default_value() else None for a in op._schema.arguments]
+
+    def below(keyset: Any, args: tuple[Any, ...]) -> Any:
+        with core._AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & core._after_autograd_keyset, *args)
+
+    def forward(ctx: Any, keyset: Any, *args: Any) -> Any:
+        if core._are_functorch_transforms_active():  # outer levels record too: a Function switches that off
+            with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True):
+                made = below(keyset, args)
+        else:
+            made = below(keyset, args)
+        setup(ctx, args, made)
+        return made
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(lambda ctx, *grads: (None, *backward(ctx, *grads)))}
+    made = type(f"operator_{op._name.replace('::', '_')}", (torch.autograd.Function,), methods)
+    apply = super(torch.autograd.Function, made).apply
+
+    def enter(keyset: Any, *args: Any) -> Any:
+        if torch.autograd.forward_ad._current_level >= 0:
+            _refuse_tangents(torch, op, dict(zip(names, args, strict=False)))
+        if not (torch.is_grad_enabled() and core._any_requires_grad(*args)):
+            return below(keyset, args)
+        args = (*args, *defaults[len(args) :])
+        if not core._are_functorch_transforms_active():
+            return apply(keyset, *args)
+        from torch._functorch.utils import enable_single_level_autograd_function
+
+        with enable_single_level_autograd_function():
+            return apply(keyset, *args)
+
+    _library(torch, op._name).impl(op._name.partition("::")[2], enter, "Autograd", with_keyset=True)
+
+
+def _no_gradient(full_name: str) -> Fn:
+    """The backward of an operator that has none; torch would only warn, and leave gradients out."""
+
+    def refuse(ctx: Any, *grads: Any) -> Any:
+        raise ArgumentError(f"{full_name} has no gradient", hint="pass backward= to eas.torch_op, or call it on x.detach()")
+
+    return refuse
+
+
+def _refuse_tangents(torch: Any, op: Any, given: dict[str, Any]) -> None:
+    """Refuse forward mode, in which the operator would count as constant."""
+    for name, value in given.items():
+        if isinstance(value, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(value).tangent is not None:
+            raise ArgumentError(
+                f"{op._name} has no forward derivative, and argument {name!r} carries a tangent",
+                hint="use reverse mode: torch.func.vjp, jacrev or grad",
+            )
+
+
 class Backward:
     """How the parameters of a backward function are found, and where its results go."""
 
@@ -240,8 +308,8 @@ class Backward:
         if unknown:
             raise ArgumentError(f"{fn.__name__} has no parameter {unknown[0]!r} to differentiate by")
         self.needs = [(n, *self._source(n)) for n in inspect.signature(backward).parameters]
-        self.sources = [(kind, self.inputs.index(s) if kind == "input" else s) for _, kind, s in self.needs]
         self.gradient_places = [self.inputs.index(name) for name in differentiates]
+        self._plan_what_is_kept()
         self.unused = self._results_without_gradient()
         self.run = _make_op(torch, f"{op._name}_backward", backward, ())
         returns = _returns(self.run)
@@ -287,10 +355,9 @@ class Backward:
     def register(self, fake: Fn | None) -> None:
         library = _library(self.torch, self.op._name)
         self.torch.library.register_fake(self.run, self.fake if fake is None else fake, lib=library)
-        self.torch.library.register_autograd(
-            self.op, self.backward, setup_context=self.setup, lib=library
-        )
-        self.torch.library.register_autograd(self.run, self.second, lib=library)
+        _register_autograd(self.torch, self.op, self.setup, self.backward)
+        _register_autograd(self.torch, self.run, lambda ctx, inputs, output: None, self.second)
+        self.torch.library.register_vmap(self.run._name, _batching_rule(self.torch, self.run, "loop"), lib=library)
 
     def second(self, ctx: Any, *grads: Any) -> Any:
         """Refuse the gradient of a gradient; torch would take it for zero."""
@@ -298,21 +365,29 @@ class Backward:
             f"{self.op._name} has no second derivative", hint="differentiate it once, without create_graph=True"
         )
 
+    def _plan_what_is_kept(self) -> None:
+        """Where gradients find their parameters: between forward and backward no name is looked up."""
+        tensors, places = _tensor_names(self.op), self.inputs.index
+        inputs = [s for _, kind, s in self.needs if kind == "input"]
+        self.kept_inputs = [places(n) for n in inputs if n in tensors]
+        self.kept_values = [places(n) for n in inputs if n not in tensors]
+        self.kept_results = [s for _, kind, s in self.needs if kind == "out"]
+        # All that a backward may need, in one row: gradients, then what was kept.
+        row = [("grad", i) for i in range(len(_returns(self.op)))]
+        row += [("input", self.inputs[i]) for i in self.kept_inputs] + [("out", i) for i in self.kept_results]
+        row += [("input", self.inputs[i]) for i in self.kept_values]
+        self.order = [row.index((kind, s)) for _, kind, s in self.needs]
+        kinds = {a.name: str(a.type) for a in self.op._schema.arguments}
+        self.optional = [i for i in self.gradient_places if kinds[self.inputs[i]] != "Tensor"]
+
     def setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep what the backward function names, and nothing else."""
         results = output if isinstance(output, tuple | list) else (output,)
-        tensor, saved, plain = self.torch.Tensor, [], []
-        for kind, place in self.sources:
-            value = None if kind == "grad" else inputs[place] if kind == "input" else results[place]
-            if isinstance(value, tensor):
-                saved.append(value)
-                value = _SAVED
-            plain.append(value)
-        ctx.save_for_backward(*saved)
-        ctx.eas_plain = plain
-        ctx.eas_absent = [i for i in self.gradient_places if inputs[i] is None]
+        ctx.save_for_backward(*[inputs[i] for i in self.kept_inputs], *[results[i] for i in self.kept_results])
+        absent = [i for i in self.optional if inputs[i] is None]
+        ctx.eas_kept = [inputs[i] for i in self.kept_values], absent
         if self.unused:
-            ctx.mark_non_differentiable(*(results[i] for i in self.unused))
+            ctx.mark_non_differentiable(*[results[i] for i in self.unused])
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         """The gradients of all parameters, computed by the operator."""
@@ -320,21 +395,15 @@ class Backward:
 
     def gradients(self, ctx: Any, grads: tuple[Any, ...], run: Fn) -> tuple[Any, ...]:
         """The gradients of all parameters, computed by `run`."""
-        saved = iter(ctx.saved_tensors)
-        args = [
-            grads[place] if kind == "grad" else next(saved) if value is _SAVED else value
-            for (kind, place), value in zip(self.sources, ctx.eas_plain, strict=True)
-        ]
-        made = run(*args)
+        values, absent = ctx.eas_kept
+        row = (*grads, *ctx.saved_tensors, *values)
+        made = run(*[row[i] for i in self.order])
         found: list[Any] = [None] * len(self.inputs)
-        for place, gradient in zip(self.gradient_places, (made,) if isinstance(made, self.torch.Tensor) else made, strict=True):
+        for place, gradient in zip(self.gradient_places, made if len(self.gradient_places) > 1 else (made,), strict=True):
             found[place] = gradient
-        for place in ctx.eas_absent:
+        for place in absent:
             found[place] = None
         return tuple(found)
-
-
-_SAVED: Any = object()  # stands where autograd keeps a tensor
 
 
 # --- batches ------------------------------------------------------------------------------------

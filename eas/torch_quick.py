@@ -25,10 +25,13 @@ def quick(op: Any) -> Fn:
         return op  # type: ignore[no-any-return]
     body, gradient = bodies[op]
     recorded = _recorded(torch, op, body, gradient) if gradient else None
-    plain, grad_mode = (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled
+    plain, grad_mode, compiler = (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled, torch.compiler
+
+    defaults = [a.default_value if a.has_default_value() else None for a in op._schema.arguments]
 
     def call(*args: Any) -> Any:
-        if torch.compiler.is_compiling() or is_watched():
+        # Other tracers than Dynamo work with modes, which are watched.
+        if compiler.is_dynamo_compiling() or is_watched():
             return op(*args)
         needs_grad = False
         for value in args:
@@ -43,6 +46,8 @@ def quick(op: Any) -> Fn:
                 )
         if not needs_grad or not grad_mode():
             return body(*args)
+        if len(args) < len(defaults):
+            args = (*args, *defaults[len(args) :])
         return op(*args) if recorded is None else recorded(*args)
 
     return call
@@ -51,15 +56,15 @@ def quick(op: Any) -> Fn:
 def _watch(torch: Any) -> Fn | None:
     """A function that says whether this thread does more than compute; None where torch cannot tell."""
     core = torch._C
-    names = ("_len_torch_dispatch_stack", "_len_torch_function_stack", "_are_functorch_transforms_active", "_get_tracing_state")
+    names = ("_len_torch_dispatch_stack", "_len_torch_function_stack", "_are_functorch_transforms_active", "_is_any_autocast_enabled", "_get_tracing_state")
     if not all(hasattr(core, name) for name in names) or not hasattr(core._autograd, "_profiler_enabled"):
         return None
-    modes, functions, transforms, tracing = (getattr(core, name) for name in names)
-    profiler, autocast, forward_ad = core._autograd._profiler_enabled, torch.is_autocast_enabled, torch.autograd.forward_ad
+    modes, functions, transforms, autocast, tracing = (getattr(core, name) for name in names)
+    profiler, forward_ad = core._autograd._profiler_enabled, torch.autograd.forward_ad
 
     def is_watched() -> bool:
         return bool(
-            modes() or functions() or transforms() or profiler() or autocast("cpu")
+            modes() or functions() or transforms() or profiler() or autocast()
             or tracing() is not None or forward_ad._current_level >= 0
         )  # fmt: skip
 
@@ -81,5 +86,6 @@ def _recorded(torch: Any, op: Any, body: Fn, gradient: Backward) -> Fn:
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     made = type(op._name.replace("::", "_"), (torch.autograd.Function,), methods)
-    apply: Fn = made.apply  # type: ignore[attr-defined]
+    # What Function.apply adds is for transforms, which are watched.
+    apply: Fn = super(torch.autograd.Function, made).apply
     return apply

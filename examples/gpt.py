@@ -40,8 +40,8 @@ class EasOps:
     cross_entropy = staticmethod(lib.cross_entropy)
 
     @staticmethod
-    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return lib.attention(q, k, v, causal=True)
+    def attention(qkv: Tensor) -> Tensor:
+        return lib.attention_qkv(qkv, causal=True).flatten(-2)
 
 
 class TorchOps:
@@ -58,8 +58,9 @@ class TorchOps:
         return F.gelu(x + bias)
 
     @staticmethod
-    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    def attention(qkv: Tensor) -> Tensor:
+        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2)
 
 
 class Norm(nn.Module):
@@ -89,9 +90,7 @@ class Layer(nn.Module):
 
     def attend(self, x: Tensor) -> Tensor:
         batch, n, width = x.shape
-        qkv = self.qkv(x).view(batch, n, 3, self.heads, width // self.heads)
-        q, k, v = (part.transpose(1, 2) for part in qkv.unbind(2))
-        return self.join(self.ops.attention(q, k, v).transpose(1, 2).reshape(batch, n, width))
+        return self.join(self.ops.attention(self.qkv(x).view(batch, n, 3, self.heads, width // self.heads)))
 
     def mlp(self, x: Tensor) -> Tensor:
         if self.ops is TorchOps:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eas import dtypes
 from eas.dtypes import DType, Kind
 from eas.errors import ArgumentError
-from eas.interop.views import _IMMUTABLE, ArgView
+from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, view
 
 Array = NDArray[Any]
 
@@ -130,6 +130,11 @@ def export(
         if copy is False:
             raise BufferError(f"memory of DLPack device {device} reaches the CPU as a copy only")
         copy = True
+    if stream is not None:
+        raise ArgumentError(f"__dlpack__ was asked for stream {stream!r}, but CPU memory belongs to no stream", hint="stream=None")
+    if not copy and any(step < 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)):
+        # torch ends the process when it is given such a tensor.
+        raise BufferError(f"consumers of DLPack cannot take negative strides (shape {array.shape}); share x.contiguous(), which is a copy")
     dl_device = CPU
     if _NUMPY_HAS_VERSIONS:
         capsule: object = exporter.__dlpack__(
@@ -181,8 +186,8 @@ def _ask(producer: Any) -> object:
             f"from_dlpack takes a DLPack capsule or an object with __dlpack__, got {kind}",
             hint="eas.tensor(x) takes NumPy arrays, torch tensors, lists and buffers",
         )
-    _check_device(int(producer.__dlpack_device__()[0]), f"the {kind}")
     try:
+        _check_device(int(producer.__dlpack_device__()[0]), f"the {kind}")
         if not _NUMPY_HAS_VERSIONS:
             return producer.__dlpack__()
         try:
@@ -190,7 +195,11 @@ def _ask(producer: Any) -> object:
         except TypeError:  # the producer is older than DLPack 1.0
             return producer.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ArgumentError(f"the {kind} cannot share its memory: {error}") from error
+        if isinstance(error, ArgumentError):
+            raise
+        if _is_torch_tensor(producer):
+            view(producer, "x")  # says what is wrong with it, and what to do
+        raise ArgumentError(f"the {kind} cannot share its memory: {error}", hint="eas.tensor(x) shares or copies what it can") from error
 
 
 def _check_device(device_type: int, owner: str) -> None:

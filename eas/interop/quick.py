@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+_MAX_LAYOUTS = 256  # of one argument: past it shapes change with every launch
 
-class Place(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class Place:
     """A positional argument that was a tensor, or an array whose strides the kernel asks for."""
 
     position: int
@@ -23,8 +27,12 @@ class Place(NamedTuple):
     strides: tuple[tuple[str, int], ...]
     """Hidden parameters that are strides of it, and of which axis."""
     is_torch: bool
+    layouts: dict[tuple[Any, Any], Layout | None] = field(default_factory=dict, compare=False)
+    """What `_layout` has found, by shape and strides."""
 
 
+Layout = tuple[int, dict[str, int]]
+"""Elements from the first to the last, and the strides that the kernel asks for."""
 Asked = Mapping[int, tuple[tuple[str, int], ...]]
 """Position of an argument -> the strides of it that a kernel asks for."""
 
@@ -83,10 +91,14 @@ def _torch_memory(tensor: Any, place: Place, named: dict[str, Any], written: lis
             return None
         written.append(tensor)
     if place.strides:
-        count = _reach(tensor.shape, tensor.stride(), place, named)
+        found = _layout(place, tensor.shape, tensor.stride())
+        if found is None:
+            return None
+        count = found[0]
+        named.update(found[1])
+    elif tensor.is_contiguous():
+        count = tensor.numel()
     else:
-        count = tensor.numel() if tensor.is_contiguous() else None
-    if count is None:
         return None
     end = (tensor.storage_offset() + count) * tensor.itemsize  # a storage may have shrunk since
     return (address, count) if end <= tensor.untyped_storage().nbytes() else None
@@ -107,15 +119,28 @@ def _array_memory(array: NDArray[Any], place: Place, named: dict[str, Any]) -> A
     flags = array.flags
     if not flags.aligned or flags.writebackifcopy or (place.is_written and not flags.writeable):
         return None
-    nbytes = array.itemsize
-    if any(step % nbytes for step in array.strides):
+    found = _layout(place, array.shape, array.strides, array.itemsize)
+    if found is None:
         return None
-    count = _reach(array.shape, tuple(step // nbytes for step in array.strides), place, named)
-    return None if count is None else (array.ctypes.data, count)
+    named.update(found[1])
+    return array.ctypes.data, found[0]
 
 
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...], place: Place, named: dict[str, Any]) -> int | None:
-    """How many elements lie between the first and the last; None for memory that needs a closer look."""
+def _layout(place: Place, shape: Any, strides: Any, nbytes: int = 1) -> Layout | None:
+    """Where the elements of such an argument lie, found once; None for memory that needs a closer look."""
+    key, known = (shape, strides), place.layouts
+    if key in known:
+        return known[key]
+    if len(known) >= _MAX_LAYOUTS:
+        known.clear()
+    found = None
+    if not any(step % nbytes for step in strides):
+        found = _reach(tuple(shape), tuple(step // nbytes for step in strides), place)
+    known[key] = found
+    return found
+
+
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...], place: Place) -> Layout | None:
     axes = [(step, size) for size, step in zip(shape, strides, strict=True) if size != 1]
     last = 0
     for step, size in sorted(axes):
@@ -123,11 +148,12 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...], place: Place, named
         if size == 0 or step < 0 or (place.is_written and step <= last):
             return None
         last += (size - 1) * step
+    asked: dict[str, int] = {}
     for name, axis in place.strides:
         if not -len(shape) <= axis < len(shape):
             return None
-        named[name] = strides[axis] if shape[axis] > 1 else max(strides[axis], 0)
-    return last + 1
+        asked[name] = strides[axis] if shape[axis] > 1 else max(strides[axis], 0)
+    return last + 1, asked
 
 
 def note_writes(owners: list[Any]) -> None:

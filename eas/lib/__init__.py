@@ -9,7 +9,7 @@ from eas.lib.conv2d import conv2d
 from eas.lib.dropout import dropout
 from eas.lib.elementwise import add, gelu
 from eas.lib.faces import takes_any
-from eas.lib.grouped_attention import attention
+from eas.lib.grouped_attention import attention, attention_qkv
 from eas.lib.linear import int8_matvec, linear, matmul, quantise_int8
 from eas.lib.log_softmax import cross_entropy, log_softmax
 from eas.lib.norms import layer_norm, rms_norm
@@ -23,6 +23,7 @@ from eas.lib.topk import topk
 add = takes_any(add)
 argmax = takes_any(argmax, makes_integers=True)
 attention = takes_any(attention, gradient_args=3)
+attention_qkv = takes_any(attention_qkv, gradient_args=1)
 bias_gelu = takes_any(bias_gelu, gradient_args=2)
 conv2d = takes_any(conv2d)
 cross_entropy = takes_any(cross_entropy, gradient_args=2)
@@ -49,6 +50,7 @@ __all__ = [
     "add",
     "argmax",
     "attention",
+    "attention_qkv",
     "bias_gelu",
     "conv2d",
     "cross_entropy",

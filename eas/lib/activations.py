@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from eas import mk
 from eas.lib.arrays import Array, check_rows, check_small, check_vector, need, need_float, result
-from eas.lib.kernels import constexpr, kernel, wide
+from eas.lib.kernels import Launch, constexpr, kernel, wide
 from eas.lib.sizes import flat_block, tile
 
 EPILOGUE_COLS = 1024  # columns of a program: the bias of a block stays in the L1 cache
@@ -79,12 +79,13 @@ def bias_gelu(x: Array, bias: Array | None = None, out: Array | None = None, *, 
     if bias is not None:
         check_vector(bias, cols, "bias")
     out = result(out, x.shape, x.dtype, x)
-    launch_bias_gelu(x, bias, out, (rows, cols), approximate)
+    launch, grid, rest = bias_gelu_launch((rows, cols), approximate)
+    launch[grid](x, bias, out, *rest)
     return out
 
 
-def launch_bias_gelu(x: Any, bias: Any, out: Any, shape: tuple[int, int], approximate: str) -> None:
-    """GELU of (rows, columns) plus bias in memory that was checked."""
+def bias_gelu_launch(shape: tuple[int, int], approximate: str) -> Launch:
+    """GELU of (rows, columns) plus bias: the kernel, its grid, and what follows x, bias, out."""
     rows, cols = shape
     bm, bn = EPILOGUE_ROWS, tile(cols, EPILOGUE_COLS)
-    bias_gelu_kernel[mk.cdiv(cols, bn), mk.cdiv(rows, bm)](x, bias, out, rows, cols, TANH=approximate == "tanh", BM=bm, BN=bn)
+    return bias_gelu_kernel, (mk.cdiv(cols, bn), mk.cdiv(rows, bm)), (rows, cols, approximate == "tanh", bm, bn)

@@ -9,16 +9,11 @@ A row is one block here, whatever its length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from eas import mk
 from eas.lib.arrays import Array, check_rows
-from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block, strip
 
-New = Callable[[int, int], Any]
-"""Makes memory for (rows, columns) in the type of sums."""
 PARTS = 32  # programs that add up gradients of weights; fixed, so that sums do not depend on threads
 
 
@@ -160,32 +155,30 @@ def softmax_backward(grad: Array, y: Array, dx: Array, *, is_log: bool = False) 
     launch[rows](grad, y, dx, cols, BLOCK=mk.next_power_of_2(cols))
 
 
-def norm_backward(grad: Any, x: Any, weight: Any, dx: Any, dweight: Any, dbias: Any, shape: tuple[int, int], eps: float, new: New, *, centred: bool) -> None:
-    """Gradients of layer norm (centred) or rms norm of (rows, columns)."""
-    rows, cols = shape
+def parts_of(rows: int) -> tuple[int, int]:
+    """How many programs add up gradients of weights over these rows, and the rows of each."""
     per_part = max(1, mk.cdiv(rows, PARTS))
-    parts = mk.cdiv(rows, per_part)
-    weight_parts, bias_parts = (None if d is None else new(parts, cols) for d in (dweight, dbias))
-    norm_backward_kernel[parts](grad, x, weight, dx, weight_parts, bias_parts, rows, cols, float(eps), per_part, CENTRED=centred, BLOCK=mk.next_power_of_2(cols))
-    column_sums(weight_parts, bias_parts, dweight, dbias, parts, cols)
+    return mk.cdiv(rows, per_part), per_part
 
 
-def bias_gelu_backward(grad: Any, x: Any, bias: Any, dx: Any, dbias: Any, shape: tuple[int, int], new: New, *, approximate: str) -> None:
-    """Gradients of GELU(x + bias) of (rows, columns)."""
+def norm_backward_launch(shape: tuple[int, int], eps: float, *, centred: bool) -> Launch:
+    """Gradients of layer norm (centred) or rms norm: what follows grad, x, weight, dx and the parts of sums."""
     rows, cols = shape
-    per_part = max(1, mk.cdiv(rows, PARTS))
-    parts, block = mk.cdiv(rows, per_part), strip(cols, 1024)
-    bias_parts = None if dbias is None else new(parts, cols)
-    bias_gelu_backward_kernel[mk.cdiv(cols, block), parts](grad, x, bias, dx, bias_parts, rows, cols, per_part, TANH=approximate == "tanh", BLOCK=block)
-    column_sums(bias_parts, None, dbias, None, parts, cols)
+    parts, per_part = parts_of(rows)
+    return norm_backward_kernel, parts, (rows, cols, float(eps), per_part, centred, mk.next_power_of_2(cols))
 
 
-def column_sums(parts: Any, more_parts: Any, sums: Any, more_sums: Any, n_parts: int, cols: int) -> None:
-    """sums[j] is the sum of parts[:n_parts, j], in this order; the same for more of them."""
-    if parts is None and more_parts is None:
-        return
+def bias_gelu_backward_launch(shape: tuple[int, int], approximate: str) -> Launch:
+    """Gradients of GELU(x + bias): what follows grad, x, bias, dx and the parts of the bias' sums."""
+    rows, cols = shape
+    (parts, per_part), block = parts_of(rows), strip(cols, 1024)
+    return bias_gelu_backward_kernel, (mk.cdiv(cols, block), parts), (rows, cols, per_part, approximate == "tanh", block)
+
+
+def column_sums_launch(n_parts: int, cols: int) -> Launch:
+    """Sums of the rows of one or two matrices of parts: what follows parts, more_parts, sums, more_sums."""
     block = strip(cols, 1024)
-    column_sums_kernel[mk.cdiv(cols, block)](parts, more_parts, sums, more_sums, n_parts, cols, BLOCK=block)
+    return column_sums_kernel, mk.cdiv(cols, block), (n_parts, cols, block)
 
 
 def cross_entropy_backward(grad: Array, x: Array, target: Array, norms: Array, dx: Array, ignore_index: int) -> None:

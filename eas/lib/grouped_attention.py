@@ -23,13 +23,14 @@ from eas.lib.arrays import (
     result,
 )
 from eas.lib.attention import attention as plain_attention
-from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import on_metal, tile
 from eas.tensor import Tensor
 
 GROUPED_TILE = (32, 64)  # queries and keys of a block of scores
 CAUSAL_EDGE = 64  # of a square block of scores: it computes less beyond the diagonal
 FEW_KEYS = 128  # up to so many, the diagonal is a large part of the backward: its blocks are half as long
+Shape = tuple[int, ...]
 LOG2_E = math.log2(math.e)  # 2 ** (x * log2(e)) is exp(x), and cheaper
 
 
@@ -86,7 +87,7 @@ def grouped_attention_kernel(
 
 @kernel
 def attention_backward_kernel(
-    q, k, v, mask, out, norms, grad, dq, dk, dv, n, n_keys, heads, group, scale,
+    q, k, v, mask, out, norms, grad, dq, dk, dv, dmask, n, n_keys, heads, group, scale,
     D: constexpr, DV: constexpr, BM: constexpr, BN: constexpr, CAUSAL: constexpr,
 ):  # fmt: skip
     """One program per head of keys: it alone writes the gradients of those keys and of their queries."""
@@ -114,7 +115,12 @@ def attention_backward_kernel(
                 weights = mk.exp2(scores - norm[:, None])
                 value_grads = mk.dot(mk.trans(weights.to(v.dtype)), grads, value_grads)
                 slopes = mk.dot(grads, mk.trans(values), mk.zeros([BM, BN], key_grads.dtype))
-                slopes = (weights * (slopes - common[:, None]) * scale).to(q.dtype)
+                slopes = weights * (slopes - common[:, None])
+                if dmask is not None:
+                    # New memory without gaps: its strides would be more facts than a native launch can tell apart.
+                    places = ((batch * heads + head) * n + rows[:, None]) * n_keys + cols[None, :]
+                    mk.store(dmask, places, slopes, seen & (cols[None, :] < n_keys))
+                slopes = (slopes * scale).to(q.dtype)
                 key_grads = mk.dot(mk.trans(slopes), queries, key_grads)
                 mine = at(dq, batch, head, rows, dims)
                 if first_key == 0:
@@ -130,7 +136,7 @@ def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, mask: A
 
     k and v may have fewer heads, each shared by a group of query heads. A bool mask says what is
     seen, a float mask is added; it broadcasts to [..., heads, n, m]. causal: query i sees the keys
-    up to i. A query that sees nothing gets zeros. There is no dropout, and a mask has no gradient.
+    up to i. A query that sees nothing gets zeros. There is no dropout.
     """
     is_plain = mask is None and q.ndim == 3 and q.shape[:1] == k.shape[:1] and k.shape == v.shape
     if is_plain and q.shape[-1] == k.shape[-1]:
@@ -142,6 +148,35 @@ def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, mask: A
     attend(q, k, v, mask, made, None, causal, scale, tiles)
     fill(out, made.reshape(out.shape))
     return out
+
+
+def attention_qkv(qkv: Array, out: Array | None = None, *, causal: bool = False, scale: float | None = None) -> Array:
+    """Attention of [..., n, 3, heads, D], queries, keys and values as one product makes them; gives [..., n, heads, D].
+
+    Its gradient is one array, too: nothing is taken apart or put together again.
+    """
+    check_packed(qkv)
+    *batch, n, _, heads, d = qkv.shape
+    out = result(out, (*batch, n, heads, d), qkv.dtype, qkv)
+    by_place = flat(out, leading(tuple(batch)), n, heads, d)
+    made = result(None, (leading(tuple(batch)), n, heads, d), qkv.dtype, qkv) if by_place is None else by_place
+    whole = qkv.reshape(leading(tuple(batch)), n, 3, heads, d)
+    q, k, v = (heads_first(whole[:, :, i]) for i in range(3))
+    attend(q, k, v, None, heads_first(made), None, causal, scale)
+    fill(out, made.reshape(out.shape))
+    return out
+
+
+def check_packed(qkv: Array) -> None:
+    """Refuse what is not queries, keys and values side by side."""
+    need(qkv.ndim >= 4 and qkv.shape[-3] == 3 and qkv.shape[-4] > 0, lambda: f"attention_qkv needs [..., n, 3, heads, D], got {tuple(qkv.shape)}")
+    need_float(qkv, "attention_qkv")
+    check_small(qkv)
+
+
+def heads_first(x: Any) -> Any:
+    """A view [batch, heads, n, D] of [batch, n, heads, D]."""
+    return x.transpose(1, 2) if isinstance(x, Tensor) else x.swapaxes(1, 2)
 
 
 def check_shapes(q: Array, k: Array, v: Array) -> None:
@@ -158,27 +193,25 @@ def check_shapes(q: Array, k: Array, v: Array) -> None:
 def attend(q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> None:
     """Fill out, and norms [batch * heads, n] if they are given, with what the gradient needs."""
     check_shapes(q, k, v)
-    n, d = q.shape[-2:]
-    m = k.shape[-2]
-    heads = q.shape[-3]
     q4, k4, v4, out4 = map(by_head, (q, k, v, out))
-    batch = q4.shape[0]
-    bm, bn = tiles or _tiles(n, m, causal)
+    launch, grid, rest = attend_launch(q4.shape, k4.shape, v4.shape, causal, scale, tiles)
+    launch[grid](q4, k4, v4, spread_mask(mask, (*q.shape[:-1], k.shape[-2])), out4, norms, *rest)
+
+
+def attend_launch(q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
+    """For q, k, v of these shapes: what follows q, k, v, mask, out, norms."""
+    batch, heads, n, d = q
+    bm, bn = tiles or _tiles(n, k[2], causal)
     factor = (d**-0.5 if scale is None else float(scale)) * LOG2_E
-    grouped_attention_kernel[mk.cdiv(n, bm), batch * heads](
-        q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, n, m, heads, heads // k.shape[-3], factor,
-        D=d, DV=v.shape[-1], BM=bm, BN=bn, CAUSAL=causal)  # fmt: skip
+    return grouped_attention_kernel, (mk.cdiv(n, bm), batch * heads), (n, k[2], heads, heads // k[1], factor, d, v[3], bm, bn, bool(causal))
 
 
-def attention_backward(grad: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, grads: tuple[Any, Any, Any], causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> None:
-    """Fill the gradients of q, k and v."""
-    n, d = q.shape[-2:]
-    m, heads, key_heads = k.shape[-2], q.shape[-3], k.shape[-3]
-    bm, bn = tiles or _backward_tiles(n, m, max(d, v.shape[-1]), causal)
-    q4, k4, v4, out4, grad4, *made = map(by_head, (q, k, v, out, grad, *grads))
-    attention_backward_kernel[q4.shape[0] * key_heads](
-        q4, k4, v4, spread_mask(mask, (*q.shape[:-1], m)), out4, norms, grad4, *made, n, m, heads, heads // key_heads,
-        d**-0.5 if scale is None else float(scale), D=d, DV=v.shape[-1], BM=bm, BN=bn, CAUSAL=causal)  # fmt: skip
+def backward_launch(q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
+    """For q, k, v of these shapes: what follows q, k, v, mask, out, norms, grad, dq, dk, dv, dmask."""
+    batch, heads, n, d = q
+    bm, bn = tiles or _backward_tiles(n, k[2], max(d, v[3]), causal)
+    factor = d**-0.5 if scale is None else float(scale)
+    return attention_backward_kernel, (batch * k[1],), (n, k[2], heads, heads // k[1], factor, d, v[3], bm, bn, bool(causal))
 
 
 def _tiles(n: int, m: int, causal: bool) -> tuple[int, int]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eas import mk
-from eas.kernel import kernel
+from eas.kernel import Kernel, kernel
 
 if TYPE_CHECKING:
     constexpr: TypeAlias = Any  # the parameter is the value itself, of whatever type it has
 else:
     from eas.frontend.constexpr import constexpr
 
-__all__ = ["constexpr", "kernel", "wide", "wide_dtype"]
+__all__ = ["Launch", "constexpr", "kernel", "wide", "wide_dtype"]
+
+Launch: TypeAlias = tuple[Kernel, Any, tuple[Any, ...]]
+"""A kernel, its grid, and the arguments that follow the arrays, all by position."""
 
 
 def wide(value: Any) -> Any:

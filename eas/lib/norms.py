@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from eas import mk
 from eas.lib.arrays import Array, check_rows, check_vector, need_float, result
-from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import row_block
 
 
@@ -91,16 +89,17 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         if v is not None:
             check_vector(v, cols, name)
     out = result(out, x.shape, x.dtype, x)
-    launch_layer_norm(x, weight, bias, out, (rows, cols), eps, block)
+    launch, grid, rest = layer_norm_launch((rows, cols), eps, block)
+    launch[grid](x, weight, bias, out, *rest)
     return out
 
 
-def launch_layer_norm(x: Any, weight: Any, bias: Any, out: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> None:
-    """Layer norm of (rows, columns) in memory that was checked."""
+def layer_norm_launch(shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
+    """Layer norm of (rows, columns): the kernel, its grid, and what follows x, weight, bias, out."""
     rows, cols = shape
     block = block or row_block(cols)
     launch = layer_norm_kernel if cols <= block else long_layer_norm_kernel
-    launch[rows](x, weight, bias, out, cols, float(eps), BLOCK=block)
+    return launch, rows, (cols, float(eps), block)
 
 
 def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Array | None = None, *, block: int | None = None) -> Array:
@@ -110,13 +109,14 @@ def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Arra
     if weight is not None:
         check_vector(weight, cols, "weight")
     out = result(out, x.shape, x.dtype, x)
-    launch_rms_norm(x, weight, out, (rows, cols), eps, block)
+    launch, grid, rest = rms_norm_launch((rows, cols), eps, block)
+    launch[grid](x, weight, out, *rest)
     return out
 
 
-def launch_rms_norm(x: Any, weight: Any, out: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> None:
-    """RMS norm of (rows, columns) in memory that was checked."""
+def rms_norm_launch(shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
+    """RMS norm of (rows, columns): the kernel, its grid, and what follows x, weight, out."""
     rows, cols = shape
     block = block or row_block(cols)
     launch = rms_norm_kernel if cols <= block else long_rms_norm_kernel
-    launch[rows](x, weight, out, cols, float(eps), BLOCK=block)
+    return launch, rows, (cols, float(eps), block)
