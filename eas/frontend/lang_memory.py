@@ -92,13 +92,13 @@ def load(
     """Read buffer + offsets, counted in elements; lanes whose mask is off touch no memory and read `other` (0 unless told). Triton's cache_modifier and eviction_policy change nothing."""
     _check_cache_hints("load", cache_modifier, eviction_policy)
     need_choice("load", "volatile", volatile, (False,), "loads may be merged: use mk.atomic_add(p, 0) to read what other programs write")
+    pointer = address("load", buffer, offsets)
     if other is not None and mask is None:
         raise TypeMismatch(
             "load: `other` is what masked-off lanes read, and there is no mask",
             hint="pass mask=..., or leave out other",
             loc=current().here(),
         )
-    pointer = address("load", buffer, offsets)
     masks = _masks("load", mask, pointer)
     if masks and other is not None:
         masks.append(implicit(other, pointer.dtype, "load's other", pointer.shape))

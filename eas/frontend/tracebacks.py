@@ -6,6 +6,12 @@ from eas import config, mk
 from eas.frontend.builder import is_body_of, is_our_frame
 from eas.frontend.values import Block
 
+# What other languages call it, where the letters do not tell.
+_ELSEWHERE = {
+    "shared": "alloc_tg", "threadgroup": "alloc_tg", "shared_memory": "alloc_tg", "syncthreads": "barrier",
+    "threadgroup_barrier": "barrier", "thread_id": "tid", "block_id": "program_id",
+}  # fmt: skip
+
 
 def show_to_user(error: BaseException) -> None:
     """Take our frames out of the traceback, and those that only enclose the next one."""
@@ -30,6 +36,9 @@ def show_to_user(error: BaseException) -> None:
 def _suggest_name(error: AttributeError) -> None:
     if error.obj is not mk and not isinstance(error.obj, Block):
         return
-    near = config.closest(error.name or "", [name for name in dir(error.obj) if not name.startswith("_")])
-    if near:
-        error.add_note(f"  hint: did you mean {'mk' if error.obj is mk else 'x'}.{near}?")
+    name = error.name or ""
+    known = [word for word in dir(error.obj) if not word.startswith("_")]
+    near = (_ELSEWHERE.get(name) if error.obj is mk else None) or config.closest(name, known)
+    note = f"  hint: did you mean {'mk' if error.obj is mk else 'x'}.{near}?"
+    if near and note not in getattr(error, "__notes__", ()):  # an error may pass two of our entries
+        error.add_note(note)

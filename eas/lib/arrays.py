@@ -25,10 +25,11 @@ def need(ok: bool, message: str | Callable[[], str]) -> None:
 
 def dtype_of(x: Any) -> DType:
     """The element type of a NumPy array or an eas.Tensor."""
-    return _as_dtype(x.dtype)
+    return as_dtype(x.dtype)
 
 
-def _as_dtype(dtype: Any) -> DType:
+def as_dtype(dtype: Any) -> DType:
+    """The element type that NumPy or eas calls so."""
     return dtype if isinstance(dtype, DType) else dtypes.from_numpy(np.dtype(dtype))
 
 
@@ -42,8 +43,11 @@ def need_float(x: Array, name: str) -> None:
 
 def check_small(*arrays: Array) -> None:
     """Offsets of these kernels are i32."""
-    largest = max(a.size for a in arrays)
-    need(largest < 2**31, lambda: f"an array of {largest} elements is too large: offsets are 32 bits")
+    check_count(max(a.size for a in arrays))
+
+
+def check_count(elements: int) -> None:
+    need(elements < 2**31, lambda: f"an array of {elements} elements is too large: offsets are 32 bits")
 
 
 def check_rows(x: Array) -> tuple[int, int]:
@@ -62,7 +66,8 @@ def result(out: Array | None, shape: tuple[int, ...], dtype: Any, like: Any = No
     if out is None:
         made: Array = _new(shape, dtype, like)
         return made
-    need(out.shape == tuple(shape) and dtype_of(out) is _as_dtype(dtype), lambda: _misfit(out, shape, dtype))
+    if out.shape != tuple(shape) or (out.dtype is not dtype and dtype_of(out) is not as_dtype(dtype)):
+        raise ArgumentError(_misfit(out, shape, dtype))
     return out
 
 
@@ -73,7 +78,7 @@ def _misfit(out: Array, shape: tuple[int, ...], dtype: Any) -> str:
 
 def _new(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
     if isinstance(like, Tensor):
-        return empty(shape, dtype=_as_dtype(dtype), device=like.device)
+        return empty(shape, dtype=as_dtype(dtype), device=like.device)
     return empty(shape, dtype=dtype) if isinstance(dtype, DType) else np.empty(shape, dtype)
 
 

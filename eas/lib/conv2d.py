@@ -1,21 +1,24 @@
-"""Convolution of images as matrix products: of gathered pixels, or of a row of pixels per tap of the filter."""
+"""Convolution of images: products of rows of pixels with filters, single channels tap by tap; of gathered pixels on Metal."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
 # A kernel's parameters have the types of its call.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from eas import mk
 from eas.lib.arrays import Array, check_small, check_vector, need, need_float, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
-from eas.lib.sizes import even_tile, on_metal, tile
-from eas.lib.transpose import transpose
+from eas.lib.sizes import FLAT_BLOCK, even_tile, on_metal, strip, tile
 
 Pair = int | tuple[int, int]
 
 CONV_TILE = (64, 64, 64)  # output channels, output pixels, elements of a filter
-ROW_TILE = (96, 128)  # output channels, pixels of an output row
-MIN_CHANNELS = 16  # of a group: a product over fewer is too short
+ROW_TILE = (64, 128, 256)  # output channels, pixels of an output row, elements of a filter
+SHORT_ROW = 32  # pixels: rows up to this long are joined
+PLANE_TILE = (8, 128)  # pixels of one channel
+MIN_CHANNELS = 16  # of a group: products over fewer are joined
 
 
 @kernel
@@ -48,42 +51,91 @@ def conv2d_kernel(
 
 
 @kernel
-def pad_kernel(x, y, H, W, top, left, PH, PW, BLOCK: constexpr):
-    """Each program a row of PW elements of a plane of PH rows, with zeros around H x W."""
-    row, plane = mk.program_id(0) - top, mk.program_id(1)
-    cols = mk.arange(0, BLOCK) - left
-    inside = (row >= 0) & (row < H) & (cols >= 0) & (cols < W)
-    mk.store(y, (plane * PH + mk.program_id(0)) * PW + cols + left, mk.load(x, (plane * H + row) * W + cols, inside), cols < PW - left)
+def lay_pixels_kernel(x, y, C, H, W, top, left, PH, PW, BC: constexpr, BP: constexpr):
+    """Planes [C, H, W] as [PH, PW, C], with zeros around."""
+    row, plane = mk.program_id(1) - top, mk.program_id(2)
+    across = mk.cdiv(PW, BP)
+    cols, channels = mk.program_id(0) % across * BP + mk.arange(0, BP) - left, mk.program_id(0) // across * BC + mk.arange(0, BC)
+    inside = (row >= 0) & (row < H) & (cols[None, :] >= 0) & (cols[None, :] < W) & (channels[:, None] < C)
+    pixels = mk.load(x, ((plane * C + channels[:, None]) * H + row) * W + cols[None, :], inside)
+    place = ((plane * PH + mk.program_id(1)) * PW + cols[:, None] + left) * C + channels[None, :]
+    mk.store(y, place, mk.trans(pixels), (cols[:, None] < PW - left) & (channels[None, :] < C))
+
+
+@kernel
+def lay_columns_kernel(x, y, H, W, OH, PW, C: constexpr, KH: constexpr, STEP: constexpr, PAD: constexpr, GAP: constexpr, BLOCK: constexpr):
+    """Planes [C, H, W] as [OH, PW, KH, C]: under each pixel of an output row, what a column of the filter meets."""
+    line, plane = mk.program_id(1), mk.program_id(2)
+    place = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    tap, col = place // C % KH, place // (C * KH) - PAD[1]
+    row = line * STEP - PAD[0] + tap * GAP
+    inside = (place < PW * (KH * C)) & (row >= 0) & (row < H) & (col >= 0) & (col < W)
+    pixels = mk.load(x, ((plane * C + place % C) * H + row) * W + col, inside)
+    mk.store(y, (plane * OH + line) * (PW * (KH * C)) + place, pixels, place < PW * (KH * C))
+
+
+@kernel
+def lay_filters_kernel(weight, y, C, KH: constexpr, KW: constexpr, BY_COLUMN: constexpr, BLOCK: constexpr):
+    """Filters [C, KH, KW] as [KH, KW, C], or [KW, KH, C]."""
+    place = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    tap, start = place // C, mk.program_id(1) * C * (KH * KW)
+    if BY_COLUMN:
+        tap = tap % KH * KW + tap // KH
+    values = mk.load(weight, start + place % C * (KH * KW) + tap, place < C * (KH * KW))
+    mk.store(y, start + place, values, place < C * (KH * KW))
 
 
 @kernel
 def conv2d_rows_kernel(
-    x, weight, bias, y, C, H, W, n_outs, OH, OW, per_group,
-    KH: constexpr, KW: constexpr, STEP: constexpr, GAP: constexpr,
-    BO: constexpr, BP: constexpr, BK: constexpr,
+    x, weight, bias, y, C, x_row, x_pixel, x_channel, x_plane, n_outs, OW, y_plane, wide_row, y_row, per_group,
+    TAPS: constexpr, STEP: constexpr, JOINED: constexpr, BO: constexpr, BP: constexpr, BK: constexpr,
 ):  # fmt: skip
-    """A program makes BO channels of BP pixels of a row: per tap, a product over the channels of a padded x.
+    """A program makes BO channels of BP pixels of a row: a product over C numbers for each of TAPS, a list of offsets in x.
 
-    Weights are stored tap by tap, [KH * KW, channels made, C].
+    Numbers that follow each other are x_channel apart in x; weights are stored [channels made, TAPS, C].
+    If rows are JOINED to one of OW pixels, of each wide_row of them y_row are stored.
     """
     image, group = mk.program_id(2) // per_group, mk.program_id(2) % per_group
     across = mk.cdiv(OW, BP)
     row, first_col = mk.program_id(1) // across, mk.program_id(1) % across * BP
     outs, cols = mk.program_id(0) * BO + mk.arange(0, BO), first_col + mk.arange(0, BP)
-    planes = (image * per_group + group) * C
-    acc = mk.zeros([BO, BP], wide_dtype(x.dtype))
-    for tap in range(KH * KW):
-        corner = (row * STEP[0] + tap // KW * GAP[0]) * W + tap % KW * GAP[1]
+    acc = mk.zeros([BP, BO], wide_dtype(x.dtype))
+    for tap in range(TAPS[0] * TAPS[1]):
+        corner = mk.program_id(2) * x_plane + (row * STEP[0] + tap // TAPS[1] * TAPS[2]) * x_row + tap % TAPS[1] * (TAPS[3] * x_pixel)
         for first in range(0, C, BK):
             inner = first + mk.arange(0, BK)
-            filters = mk.load(weight, ((tap * per_group + group) * n_outs + outs[:, None]) * C + inner[None, :], (outs[:, None] < n_outs) & (inner[None, :] < C))
-            pixels = mk.load(x, (planes + inner[:, None]) * (H * W) + corner + cols[None, :] * STEP[1], (inner[:, None] < C) & (cols[None, :] < OW))
-            acc = mk.dot(filters, pixels, acc)
+            pixels = mk.load(x, corner + cols[:, None] * (STEP[1] * x_pixel) + inner[None, :] * x_channel, (cols[:, None] < OW) & (inner[None, :] < C))
+            filters = mk.load(weight, ((group * n_outs + outs[:, None]) * (TAPS[0] * TAPS[1]) + tap) * C + inner[None, :], (outs[:, None] < n_outs) & (inner[None, :] < C))
+            acc = mk.dot(pixels, mk.trans(filters), acc)
     channel = group * n_outs + outs
     if bias is not None:
-        acc = acc + wide(mk.load(bias, channel, outs < n_outs))[:, None]
-    place = ((image * (per_group * n_outs) + channel)[:, None] * OH + row) * OW + cols[None, :]
-    mk.store(y, place, acc, (outs[:, None] < n_outs) & (cols[None, :] < OW))
+        acc = acc + wide(mk.load(bias, channel, outs < n_outs))[None, :]
+    pixel = cols // wide_row * y_row + cols % wide_row if JOINED else row * OW + cols
+    is_stored = (outs[:, None] < n_outs) & (cols[None, :] < OW)
+    if JOINED:
+        is_stored = is_stored & (cols % wide_row < y_row)[None, :]
+    mk.store(y, (image * (per_group * n_outs) + channel)[:, None] * y_plane + pixel[None, :], mk.trans(acc), is_stored)
+
+
+@kernel
+def depthwise_kernel(
+    x, weight, bias, y, H, W, n_outs, OH, OW, n_channels,
+    KH: constexpr, KW: constexpr, STEP: constexpr, PAD: constexpr, GAP: constexpr, BR: constexpr, BP: constexpr,
+):  # fmt: skip
+    """A program makes BR x BP pixels of a channel, of n_outs, from the pixels of one channel, of n_channels."""
+    image, out = mk.program_id(2) // n_outs, mk.program_id(2) % n_outs
+    rows, cols = mk.program_id(1) * BR + mk.arange(0, BR)[:, None], mk.program_id(0) * BP + mk.arange(0, BP)[None, :]
+    start = (image * n_channels + out // (n_outs // n_channels)) * (H * W)
+    acc = mk.zeros([BR, BP], wide_dtype(x.dtype))
+    for i in mk.static_range(KH):
+        row = rows * STEP[0] + (i * GAP[0] - PAD[0])
+        for j in mk.static_range(KW):
+            col = cols * STEP[1] + (j * GAP[1] - PAD[1])
+            inside = (row >= 0) & (row < H) & (col >= 0) & (col < W) & (rows < OH) & (cols < OW)
+            acc += wide(mk.load(x, start + row * W + col, inside)) * wide(mk.load(weight, (out * KH + i) * KW + j))
+    if bias is not None:
+        acc += wide(mk.load(bias, out))
+    mk.store(y, (mk.program_id(2) * OH + rows) * OW + cols, acc, (rows < OH) & (cols < OW))
 
 
 def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None = None, *, stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1, groups: int = 1) -> Array:
@@ -100,15 +152,9 @@ def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None
     out = result(out, (*x.shape[:-3], o, oh, ow), x.dtype, x)
     check_small(x, weight, out)
     images = x.size // (c * h * w) if x.size else 0
-    if cg >= MIN_CHANNELS and not on_metal(x):
-        x = _padded(x, pad)
-        h, w = x.shape[-2:]
-        if (kh, kw, *step) == (1, 1, 1, 1):  # rows follow each other
-            h, w, oh, ow = 1, h * w, 1, oh * ow
-        taps = weight if kh * kw == 1 else transpose(weight.reshape(o * cg, kh * kw))
-        bo, bp, bk = even_tile(o // groups, ROW_TILE[0], 4), even_tile(ow, ROW_TILE[1]), tile(cg, CONV_TILE[2])
-        conv2d_rows_kernel[mk.cdiv(o // groups, bo), oh * mk.cdiv(ow, bp), images * groups](
-            x, taps, bias, out, cg, h, w, o // groups, oh, ow, groups, KH=kh, KW=kw, STEP=step, GAP=gap, BO=bo, BP=bp, BK=bk)  # fmt: skip
+    if not on_metal(x):
+        conv = _Conv(images, groups, (cg, h, w), (o, oh, ow), (kh, kw), step, pad, gap)
+        (_depthwise if cg == 1 else _by_rows)(conv, x, weight, bias, out)
         return out
     bo, bp, bk = tile(o // groups, CONV_TILE[0]), tile(oh * ow, CONV_TILE[1]), tile(cg * kh * kw, CONV_TILE[2])
     conv2d_kernel[mk.cdiv(o // groups, bo), mk.cdiv(oh * ow, bp), images * groups](
@@ -116,15 +162,77 @@ def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None
     return out
 
 
-def _padded(x: Array, pad: tuple[int, int]) -> Array:
-    """Images with zeros around them."""
-    if pad == (0, 0):
-        return x
-    (h, w), planes = x.shape[-2:], x.size // (x.shape[-2] * x.shape[-1])
-    ph, pw = h + 2 * pad[0], w + 2 * pad[1]
-    y = result(None, (*x.shape[:-2], ph, pw), x.dtype, x)
+@dataclass(frozen=True)
+class _Conv:
+    """The sizes of a convolution."""
+
+    images: int
+    groups: int
+    given: tuple[int, int, int]  # channels of a group, height, width
+    made: tuple[int, int, int]  # channels, height, width
+    taps: tuple[int, int]
+    step: tuple[int, int]
+    pad: tuple[int, int]
+    gap: tuple[int, int]
+
+
+def _depthwise(conv: _Conv, x: Array, weight: Array, bias: Array | None, out: Array) -> None:
+    (_, h, w), (o, oh, ow), (kh, kw) = conv.given, conv.made, conv.taps
+    br, bp = even_tile(oh, PLANE_TILE[0], 1), even_tile(ow, PLANE_TILE[1], 8)
+    depthwise_kernel[mk.cdiv(ow, bp), mk.cdiv(oh, br), conv.images * o](
+        x, weight, bias, out, h, w, o, oh, ow, conv.groups, KH=kh, KW=kw, STEP=conv.step, PAD=conv.pad, GAP=conv.gap, BR=br, BP=bp)  # fmt: skip
+
+
+def _by_rows(conv: _Conv, x: Array, weight: Array, bias: Array | None, out: Array) -> None:
+    """Products of a row of pixels each, after x and weight are laid out so that these are long."""
+    (c, h, w), (o, oh, ow), (kh, kw), groups = conv.given, conv.made, conv.taps, conv.groups
+    step, planes = conv.step, conv.images * groups
+    ph, pw = h + 2 * conv.pad[0], w + 2 * conv.pad[1]
+    stored, is_joined = (oh * ow, pw, ow), False
+    if (kh, kw, *step, *conv.pad) == (1, 1, 1, 1, 0, 0):  # pixels as they are, and rows follow each other
+        pixels, filters, taps, numbers = x, weight, (1, 1, 1, 1), (c, 0, 1, h * w, c * h * w)
+        oh, ow = 1, oh * ow
+    elif c < MIN_CHANNELS and conv.gap[1] == 1:
+        pixels, filters = _columns(conv, x, pw), _filters(conv, weight, by_column=True)
+        taps, step = (1, 1, 1, 1), (1, step[1])
+        numbers = (kw * kh * c, pw * kh * c, kh * c, 1, oh * pw * kh * c)
+    else:
+        pixels, filters = _pixels(conv, x, ph, pw), _filters(conv, weight, by_column=False)
+        joined = kw if conv.gap[1] == 1 else 1  # taps of a row whose pixels follow each other
+        taps, numbers = (kh, kw // joined, *conv.gap), (joined * c, pw * c, c, 1, ph * pw * c)
+        is_joined = step == (1, 1) and ow <= SHORT_ROW
+        if is_joined:  # with the pixels between two rows, which are not stored
+            oh, ow = 1, (oh - 1) * pw + ow
+    bo, bp, bk = even_tile(o // groups, ROW_TILE[0]), even_tile(ow, ROW_TILE[1], 4), even_tile(numbers[0], ROW_TILE[2])
+    conv2d_rows_kernel[mk.cdiv(o // groups, bo), oh * mk.cdiv(ow, bp), planes](
+        pixels, filters, bias, out, *numbers, o // groups, ow, *stored, groups, TAPS=taps, STEP=step, JOINED=is_joined, BO=bo, BP=bp, BK=bk)  # fmt: skip
+
+
+def _pixels(conv: _Conv, x: Array, ph: int, pw: int) -> Array:
+    (c, h, w), planes = conv.given, conv.images * conv.groups
+    y = result(None, (planes, ph, pw, c), x.dtype, x)
     check_small(y)
-    pad_kernel[ph, planes](x, y, h, w, *pad, ph, pw, BLOCK=mk.next_power_of_2(pw))
+    bc, bp = tile(c), even_tile(pw, ROW_TILE[1])
+    lay_pixels_kernel[mk.cdiv(pw, bp) * mk.cdiv(c, bc), ph, planes](x, y, c, h, w, *conv.pad, ph, pw, BC=bc, BP=bp)
+    return y
+
+
+def _columns(conv: _Conv, x: Array, pw: int) -> Array:
+    (c, h, w), oh, kh, planes = conv.given, conv.made[1], conv.taps[0], conv.images * conv.groups
+    y = result(None, (planes, oh, pw, kh, c), x.dtype, x)
+    check_small(y)
+    block = strip(pw * kh * c, FLAT_BLOCK)
+    lay_columns_kernel[mk.cdiv(pw * kh * c, block), oh, planes](
+        x, y, h, w, oh, pw, C=c, KH=kh, STEP=conv.step[0], PAD=conv.pad, GAP=conv.gap[0], BLOCK=block)  # fmt: skip
+    return y
+
+
+def _filters(conv: _Conv, weight: Array, by_column: bool) -> Array:
+    """The weights with channels last, and the rows of a filter before its columns if `by_column`."""
+    (kh, kw), c, o = conv.taps, conv.given[0], conv.made[0]
+    y = result(None, (o, kh * kw * c), weight.dtype, weight)
+    block = strip(kh * kw * c, FLAT_BLOCK)
+    lay_filters_kernel[mk.cdiv(kh * kw * c, block), o](weight, y, c, KH=kh, KW=kw, BY_COLUMN=by_column, BLOCK=block)
     return y
 
 

@@ -22,7 +22,8 @@ from eas.lib.arrays import (
 )
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.matmul import matmul as matrix_product
-from eas.lib.sizes import PROGRAMS_PER_THREAD, dot_tiles, tile
+from eas.lib.matmul import matvec
+from eas.lib.sizes import PROGRAMS_PER_THREAD, dot_tiles, on_metal, tile
 from eas.runtime.host_cpu import num_threads
 
 INT8_ROWS, INT8_COLS = 32, 1024  # weights of a step: 32 KiB, an L1 cache
@@ -106,6 +107,9 @@ def linear(x: Array, weight: Array, bias: Array | None = None, out: Array | None
         check_vector(bias, n, "bias")
     out = result(out, (*x.shape[:-1], n), x.dtype, x)
     check_small(x, weight, out)
+    if m == 1 and tiles is None and not on_metal(x):
+        matvec(weight, x, bias, out)
+        return out
     bm, bn, bk = tiles or dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
     linear_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](x, weight, bias, out, m, n, k, BM=bm, BN=bn, BK=bk)
     return out

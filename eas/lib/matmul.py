@@ -5,11 +5,29 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import numpy as np
+
 from eas import mk
-from eas.lib.arrays import Array, check_small, need, need_float, result
-from eas.lib.kernels import constexpr, kernel, wide_dtype
-from eas.lib.sizes import PROGRAMS_PER_THREAD, dot_tiles
+from eas.lib.arrays import Array, as_dtype, check_count, need, result
+from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
+from eas.lib.sizes import (
+    FLAT_BLOCK,
+    PROGRAMS_PER_THREAD,
+    SMALL,
+    dot_tiles,
+    on_metal,
+    small_dot_tiles,
+    strip,
+    tile,
+)
 from eas.runtime.host_cpu import num_threads
+
+VECTOR_TILE = (32, 1024)  # rows and columns of a step of a matrix times a vector
+AT_ONCE = 4  # rows that are added before the sums go back to memory
+SUM_PART, MOST_PARTS = 1 << 20, 16  # elements of a partial sum, and most of them
 
 
 @kernel
@@ -25,14 +43,85 @@ def matmul_kernel(a, b, c, M, N, K, BM: constexpr, BN: constexpr, BK: constexpr)
     mk.store(c, rows[:, None] * N + cols[None, :], acc, (rows[:, None] < M) & (cols[None, :] < N))
 
 
+@kernel
+def matvec_kernel(a, x, bias, y, M, K, BM: constexpr, BK: constexpr):
+    """The sums of the rows of a, each times x; a program makes BM of them."""
+    rows = mk.program_id(0) * BM + mk.arange(0, BM)
+    acc = mk.zeros([BM], wide_dtype(a.dtype))
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        part = mk.load(a, rows[:, None] * K + inner[None, :], (rows[:, None] < M) & (inner[None, :] < K))
+        acc += mk.sum(wide(part) * wide(mk.load(x, inner, inner < K))[None, :], axis=1)
+    if bias is not None:
+        acc += wide(mk.load(bias, rows, rows < M))
+    mk.store(y, rows, acc, rows < M)
+
+
+@kernel
+def vecmat_kernel(x, b, y, K, N, BK: constexpr, BN: constexpr):
+    """Rows of b times elements of x, summed over BK of them; as many rows of y as there are such sums."""
+    cols, start = mk.program_id(0) * BN + mk.arange(0, BN), mk.program_id(1) * BK
+    acc = mk.zeros([BN], wide_dtype(b.dtype))
+    for first in range(start, min(start + BK, K), AT_ONCE):
+        for i in mk.static_range(AT_ONCE):
+            row = first + i
+            acc += wide(mk.load(b, row * N + cols, (row < K) & (cols < N))) * wide(mk.load(x, row, row < K))
+    mk.store(y, mk.program_id(1) * N + cols, acc, cols < N)
+
+
+@kernel
+def add_rows_kernel(x, y, M, N, BN: constexpr):
+    cols = mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.load(x, cols, cols < N)
+    for row in range(1, M):
+        acc += mk.load(x, row * N + cols, cols < N)
+    mk.store(y, cols, acc, cols < N)
+
+
+def matvec(a: Array, x: Array, bias: Array | None, out: Array) -> None:
+    """out = a @ x + bias of [M, K], K numbers and M numbers."""
+    m, k = a.shape
+    bm, bk = tile(m, VECTOR_TILE[0]), tile(k, VECTOR_TILE[1])
+    matvec_kernel[mk.cdiv(m, bm)](a, x, bias, out, m, k, BM=bm, BK=bk)
+
+
+def vecmat(x: Array, b: Array, out: Array) -> None:
+    """out = x @ b of K numbers and [K, N]; how the sum is split does not depend on threads."""
+    k, n = b.shape
+    parts = max(1, min(k * n // SUM_PART, MOST_PARTS))
+    bk, bn = mk.cdiv(mk.cdiv(k, parts), AT_ONCE) * AT_ONCE, strip(n, FLAT_BLOCK)
+    sums = out if parts == 1 else result(None, (mk.cdiv(k, bk), n), b.dtype if b.dtype.itemsize >= 4 else np.float32, b)
+    vecmat_kernel[mk.cdiv(n, bn), mk.cdiv(k, bk)](x, b, sums, k, n, BK=bk, BN=bn)
+    if parts > 1:
+        add_rows_kernel[mk.cdiv(n, bn)](sums, out, sums.shape[0], n, BN=bn)
+
+
+@functools.lru_cache(maxsize=1024)  # the checks would take longer than a small product
+def _sizes(a: tuple[int, ...], b: tuple[int, ...], a_dtype: Any, b_dtype: Any) -> tuple[int, int, int]:
+    """(m, k, n) of two matrices that fit."""
+    need(len(a) == 2 and len(b) == 2 and a[1] == b[0] and a_dtype == b_dtype,
+         f"matmul needs [M, K] and [K, N], got {a_dtype}{list(a)} and {b_dtype}{list(b)}")  # fmt: skip
+    need(as_dtype(a_dtype).is_float, f"matmul needs floats, got {a_dtype}")
+    m, k, n = *a, b[1]
+    check_count(max(m * k, k * n, m * n))
+    return m, k, n
+
+
 def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, int, int] | None = None) -> Array:
     """a @ b of two matrices of one float dtype, summed in at least f32 and rounded once."""
-    need(a.ndim == 2 and b.ndim == 2 and a.shape[1] == b.shape[0] and a.dtype == b.dtype,
-         lambda: f"matmul needs [M, K] and [K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
-    need_float(a, "matmul")
-    (m, k), n = a.shape, b.shape[1]
+    m, k, n = _sizes(a.shape, b.shape, a.dtype, b.dtype)
     out = result(out, (m, n), a.dtype, a)
-    check_small(a, b, out)
-    bm, bn, bk = tiles or dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
+    if tiles is None:
+        if max(m, n) <= SMALL:
+            tiles = small_dot_tiles(m, n, k)
+        elif min(m, n) == 1 and not on_metal(a):
+            if n == 1:
+                matvec(a, b, None, out)
+            else:
+                vecmat(a, b, out)
+            return out
+        else:
+            tiles = dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
+    bm, bn, bk = tiles
     matmul_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](a, b, out, m, n, k, BM=bm, BN=bn, BK=bk)
     return out

@@ -14,8 +14,9 @@ LOOP_BLOCK = 4096  # step through rows that are longer: 16 KiB of f32, half an L
 SUM_BLOCK = 1 << 14  # fewest elements that become one partial sum; at most 16 times as many do
 PARTIAL_SUMS = 64  # of a large array: enough for many threads, few to add
 TILE = 64  # edge of a square f32 tile: 16 KiB
-DOT_TILE = (96, 64, 128)  # whole blocks of registers; small, so that threads finish together
+DOT_TILE = (64, 64, 128)  # small, so that threads finish together
 SCORES_TILE = 128  # edge of the block of scores that attention holds
+SMALL = 64  # edge of a product that is one tile anywhere
 MIN_TILE = 16
 METAL_TILE = 32  # edge of any tile on Metal, where a threadgroup has 32 KiB for all of its blocks
 METAL_DOT_TILE = (64, 64, 32)
@@ -70,6 +71,12 @@ def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
 def dot_tiles(m: int, n: int, k: int, programs: int = 1) -> tuple[int, int, int]:
     """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
     return _dot_tiles(m, n, k, programs, METAL_DOT_TILE if on_metal() else DOT_TILE)
+
+
+@functools.lru_cache(maxsize=1024)
+def small_dot_tiles(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """(BM, BN, BK) of a product that is one tile, on any device: to find out which takes longer than the product."""
+    return even_tile(m, SMALL, 4), even_tile(n, SMALL), even_tile(k, METAL_TILE)
 
 
 @functools.lru_cache(maxsize=1024)

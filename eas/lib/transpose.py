@@ -10,7 +10,7 @@ from eas.lib.arrays import Array, check_small, need, result
 from eas.lib.kernels import constexpr, kernel
 from eas.lib.sizes import tile
 
-TRANSPOSE_TILE = (256, 128)  # longer runs where they are written: only whole cache lines stream well
+TRANSPOSE_TILE = (256, 256)  # what an L2 cache holds, with rows long enough to be streamed
 
 @kernel
 def transpose_kernel(x, y, M, N, BM: constexpr, BN: constexpr):
