@@ -1,4 +1,4 @@
-"""Rows: matrix product of two square sizes and one that fits no tile."""
+"""Rows: matrix product of two square sizes and one that fits no tile; of small ones; of a vector and a matrix."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from benchmarks.registry import Bar, Workload
 
 
 def workloads() -> list[Workload]:
-    return [matmul(1024, 1024, 1024), matmul(512, 512, 512), matmul(1000, 777, 513)]
+    large = [matmul(1024, 1024, 1024), matmul(512, 512, 512), matmul(1000, 777, 513)]
+    small = [matmul(n, n, n, "small matmul") for n in (64, 128, 256)]
+    return [*large, *small, matmul(1, 4096, 4096, "matvec"), matmul(4096, 4096, 1, "matvec")]
 
 
-def matmul(m: int, k: int, n: int) -> Workload:
+def matmul(m: int, k: int, n: int, name: str = "matmul") -> Workload:
     w = Workload(
-        "matmul", f"{m}x{k}x{n}", Bar(ratio=1.15), flops=2 * m * k * n, nbytes=4 * (m * k + k * n + m * n),
+        name, f"{m}x{k}x{n}", Bar(ratio=1.15), flops=2 * m * k * n, nbytes=4 * (m * k + k * n + m * n),
         make=lambda rng: (rng.standard_normal((m, k), dtype=np.float32), rng.standard_normal((k, n), dtype=np.float32)),
         reference=lambda a, b: a.astype(np.float64) @ b,
     )  # fmt: skip
@@ -36,6 +38,15 @@ def matmul(m: int, k: int, n: int) -> Workload:
 
         ta, tb, out = tensors(a, b, np.empty((m, n), np.float32))
         return lambda: torch.mm(ta, tb, out=out)
+
+    if n == 1:
+
+        @w.entry("numba")
+        def _(a, b):
+            from benchmarks import numba_peer
+
+            vector, out = b.reshape(k), np.empty(m, np.float32)
+            return lambda: (numba_peer.matvec(a, vector, out), out[:, None])[1]
 
     @w.entry("jax", allocates=True)
     def _(a, b):

@@ -109,3 +109,63 @@ def transpose(x, out, tile):
             for c in range(c0, c0 + tile):
                 for r in range(block * tile, (block + 1) * tile):
                     out[c, r] = x[r, c]
+
+
+@jit
+def stencil3(x, f, out):
+    """3x3; pixels outside of the image are 0."""
+    h, w = x.shape
+    a, b, c, d, e, g, i, j, k = f[0, 0], f[0, 1], f[0, 2], f[1, 0], f[1, 1], f[1, 2], f[2, 0], f[2, 1], f[2, 2]
+    for row in numba.prange(h):
+        if 0 < row < h - 1:
+            for col in range(1, w - 1):
+                top = x[row - 1, col - 1] * a + x[row - 1, col] * b + x[row - 1, col + 1] * c
+                middle = x[row, col - 1] * d + x[row, col] * e + x[row, col + 1] * g
+                bottom = x[row + 1, col - 1] * i + x[row + 1, col] * j + x[row + 1, col + 1] * k
+                out[row, col] = top + middle + bottom
+            edge(x, f, out, row, 0)
+            edge(x, f, out, row, w - 1)
+        else:
+            for col in range(w):
+                edge(x, f, out, row, col)
+
+
+@jit
+def stencil(x, f, out):
+    """Any odd size; pixels outside of the image are 0."""
+    h, w = x.shape
+    away = f.shape[0] // 2
+    for row in numba.prange(h):
+        if away <= row < h - away:
+            for col in range(away, w - away):
+                total = np.float32(0)
+                for i in range(f.shape[0]):
+                    for j in range(f.shape[1]):
+                        total += x[row + i - away, col + j - away] * f[i, j]
+                out[row, col] = total
+            for col in range(away):
+                edge(x, f, out, row, col)
+                edge(x, f, out, row, w - 1 - col)
+        else:
+            for col in range(w):
+                edge(x, f, out, row, col)
+
+
+@numba.njit(fastmath=True, cache=True)
+def edge(x, f, out, row, col):
+    away, total = f.shape[0] // 2, np.float32(0)
+    for i in range(f.shape[0]):
+        for j in range(f.shape[1]):
+            r, c = row + i - away, col + j - away
+            if 0 <= r < x.shape[0] and 0 <= c < x.shape[1]:
+                total += x[r, c] * f[i, j]
+    out[row, col] = total
+
+
+@jit
+def matvec(a, x, out):
+    for row in numba.prange(a.shape[0]):
+        total = np.float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * x[k]
+        out[row] = total

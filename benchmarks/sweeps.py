@@ -67,13 +67,18 @@ def matmul_tiles() -> Sweep:
 
 
 def compute_bound() -> dict[str, Call]:
-    a, b = normal(2, 512, 512)
-    q, k, v = normal(3, 8, 512, 64)
-    x = normal(512, 1024)
+    """The rows of the benchmarks that are limited by arithmetic."""
+    a, b = normal(2, 1024, 1024)
+    q, k, v = normal(3, 8, 1024, 64)
+    x = normal(4096, 1024)
+    product, small, rows = np.empty_like(a), np.empty((512, 512), np.float32), np.empty_like(x)
+    halves = [np.ascontiguousarray(m[:512, :512]) for m in (a, b)]
     return {
-        "matmul 512^3": lambda: lib.matmul(a, b),
-        "attention h8 N512 D64": lambda: lib.attention(q, k, v),
-        "softmax 512x1024": lambda: lib.softmax(x),
+        "matmul 1024^3": lambda: lib.matmul(a, b, product),
+        "matmul 512^3": lambda: lib.matmul(*halves, small),
+        "attention h8 N1024 D64": lambda: lib.attention(q, k, v),
+        "softmax 4096x1024": lambda: lib.softmax(x, rows),
+        "gelu 2^22": lambda: lib.gelu(x, out=rows),
     }
 
 
