@@ -66,6 +66,24 @@ def test_product_of_all_edges_and_strides(backend, shape, layout):
     assert np.isnan(c[m]).all()
 
 
+@pytest.mark.parametrize("shape", [(37, 300, 50), (64, 32, 64), (13, 40, 70), (30, 128, 130), (23, 97, 16)], ids=str)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "i8"])
+def test_product_whose_left_side_is_stored_by_columns(backend, shape, dtype):
+    """Many rows and steps: columns of a are copied, those far apart (30 x 128 with a gap) as well."""
+    m, k, n = shape
+    src, acc = dtypes.parse(dtype), dtypes.parse(ACCUMULATORS[dtype])
+    need_dtype(backend, acc)
+    a, b = small_integers(m, k), small_integers(k, n)
+    apart = 256 if k == 128 else m
+    x = np.zeros((k, apart), a.dtype)
+    x[:, :m] = a.T
+    number = float if src.is_float else int
+    given = [buffer([number(v) for v in y.ravel()], src) for y in (x, b)]
+    c = poison(m * n, acc)
+    launch(backend, product, *given, c, m, n, k, 1, apart, n, 1, grid=(-(-n // 32), -(-m // 32)), ACC=acc, BM=32, BN=32, BK=32)
+    np.testing.assert_array_equal(contents(c).reshape(m, n), a @ b)
+
+
 @eas.kernel
 def wrapping_product(a, b, c, M, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
     """Rows and columns behind the end wrap around; pointers move from step to step."""
@@ -92,6 +110,30 @@ def test_product_whose_edges_wrap_around(backend, shape):
     c = np.full((m, n), math.nan, np.float32)
     launch(backend, wrapping_product, a, b, c, m, n, k, grid=-(-n // 16) * -(-m // 8), BM=8, BN=16, BK=32)
     np.testing.assert_array_equal(c, a @ b)
+
+
+@eas.kernel
+def product_from_below_zero(a, b, c, M, N, K, start, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Rows from `start` on, which may be negative, as may M: `%` then wraps around inside of the block."""
+    places = start + mk.arange(0, BM)
+    rows, cols, inner = 20 + places % M, mk.arange(0, BN), mk.arange(0, BK)
+    acc = mk.zeros([BM, BN], mk.f32)
+    for step in range(mk.cdiv(K, BK)):
+        left = mk.load(a + rows[:, None] * K + step * BK + inner[None, :], mask=inner[None, :] < K - step * BK, other=0.0)
+        right = mk.load(b + (step * BK + inner[:, None]) * N + cols[None, :], mask=inner[:, None] < K - step * BK, other=0.0)
+        acc = mk.dot(left, right, acc)
+    mk.store(c + (places - start)[:, None] * N + cols[None, :], acc, mask=places[:, None] < M)
+
+
+@pytest.mark.parametrize(("start", "m"), [(0, 5), (-8, 5), (-16, 3), (-8, 20), (-16, -5), (0, -5), (8, 3)])
+def test_rows_that_wrap_around_below_zero(backend, start, m):
+    k, n = 20, 16
+    a, b = (small_integers(*s).astype(np.float32) for s in ((40, k), (k, n)))
+    c = np.full((8, n), math.nan, np.float32)
+    launch(backend, product_from_below_zero, a, b, c, m, n, k, start, grid=1, BM=8, BN=16, BK=16)
+    places = start + np.arange(8)
+    want = np.where((places < m)[:, None], a[20 + places % m] @ b, math.nan)
+    np.testing.assert_array_equal(c, want)
 
 
 @eas.kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -101,7 +102,9 @@ def test_softmax(backend, rng, dtype, shape, block):
 def test_softmax_of_rows_that_start_with_minus_infinity(backend, rng, block):
     x = normal(rng, (3, 50))
     x[:, :20] = -np.inf
-    close(lib.softmax(x, block=block), softmax(x))
+    want = softmax(x)
+    close(lib.softmax(x, block=block), want)
+    close(lib.softmax(x, x, block=block), want)  # in place
 
 
 def layer_norm(x, eps):
@@ -198,12 +201,18 @@ def test_histogram_ignores_other_values_and_clears_out(backend):
 # --- matrices ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (67, 83, 45), (130, 70, 129)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (67, 83, 45), (130, 70, 129), (1, 83, 150), (150, 83, 1)])
 @pytest.mark.parametrize("tiles", [None, (32, 16, 8)])
 def test_matmul(backend, rng, dtype, shape, tiles):
     m, k, n = shape
     a, b = normal(rng, (m, k), dtype), normal(rng, (k, n), dtype)
     close(lib.matmul(a, b, tiles=tiles), a.astype(F64) @ b.astype(F64), dtype, scale=math.sqrt(k) + 1)
+
+
+def test_matmul_of_one_row_adds_up_parts_of_the_sum(backend, rng, dtype, monkeypatch):
+    monkeypatch.setattr(sys.modules["eas.lib.matmul"], "SUM_PART", 1 << 11)
+    a, b = normal(rng, (1, 86), dtype), normal(rng, (86, 130), dtype)  # parts of 20 rows, and one of 6
+    close(lib.matmul(a, b), a.astype(F64) @ b.astype(F64), dtype, scale=math.sqrt(86) + 1)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 53, 53, 32), (1, 40, 75, 20), (1, 75, 40, 20)])

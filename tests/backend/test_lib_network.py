@@ -301,7 +301,21 @@ def test_topk_takes_the_first_of_equals(backend, rng, block, k, kind):
         lib.topk(x, 78)
 
 
-@pytest.mark.parametrize(("stride", "padding", "dilation", "groups", "size"), [(1, 1, 1, 1, 3), (2, 1, 1, 2, 3), (1, 0, 1, 1, 1), (3, 2, 2, 1, 2)])
+@pytest.mark.parametrize(("stride", "padding", "dilation", "size"), [(1, 1, 1, 3), (2, 3, 1, 7), (1, 2, 2, 3)])
+def test_conv2d_of_rows_longer_than_a_tile(backend, rng, stride, padding, dilation, size):
+    """Few channels are joined with the rows of a filter, unless its columns are apart."""
+    x, w = normal(rng, (1, 3, 9, 150)), normal(rng, (5, 3, size, size))
+    close(lib.conv2d(x, w, stride=stride, padding=padding, dilation=dilation), conv2d(x, w, stride, padding, dilation, 1), scale=16)
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation"), [(1, 1, 1), (2, 1, 1), (1, 2, 2), (1, 0, 1)])
+def test_conv2d_of_each_channel_by_itself(backend, rng, stride, padding, dilation):
+    x, w, bias = normal(rng, (2, 3, 21, 70)), normal(rng, (6, 1, 3, 3)), normal(rng, 6)
+    want = conv2d(x, w, stride, padding, dilation, 3) + bias[:, None, None]
+    close(lib.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=3), want, scale=8)
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups", "size"), [(1, 1, 1, 1, 3), (2, 1, 1, 2, 3), (1, 0, 1, 1, 1), (3, 2, 2, 1, 2), (1, 2, 2, 1, 3), (1, 1, 1, 2, 2)])
 def test_conv2d_of_many_channels(backend, rng, stride, padding, dilation, groups, size):
     x, w, bias = normal(rng, (2, 16 * groups, 7, 19)), normal(rng, (6 * groups, 16, size, size)), normal(rng, 6 * groups)
     want = conv2d(x, w, stride, padding, dilation, groups) + bias[:, None, None]

@@ -13,7 +13,7 @@ from eas.passes import optimise, pipeline
 from eas.runtime.interp import execute
 from tests.fuzz.random_ir import RandomKernel
 
-SEEDS = range(300)
+SEEDS = range(200)
 GRID = (2, 1, 1)
 
 

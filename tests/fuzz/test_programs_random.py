@@ -22,7 +22,7 @@ from eas.testing import ulp_distance
 from tests.backend.launches import METAL
 from tests.fuzz.random_programs import RaceFreeKernel, grid_of
 
-COUNT = 100
+COUNT = 60
 
 
 def check(seed: int, backend: str, size: int = 14, passes: tuple[bool, ...] = (False, True)) -> None:

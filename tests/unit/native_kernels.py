@@ -67,6 +67,32 @@ SCRATCH = per_program(
 """,
 )
 
+# order[pid] = how many programs had started before, in a program that takes its time
+ORDER = per_program(
+    "order",
+    slot(0)
+    + """
+  %turnp = getelementptr i32, ptr %a0, i64 -1
+  %turn = atomicrmw add ptr %turnp, i32 1 monotonic
+  %p = getelementptr i32, ptr %a0, i64 %pid
+  store i32 %turn, ptr %p
+  %r = call i32 @usleep(i32 1000)
+""",
+    "declare i32 @usleep(i32)",
+)
+
+# how many programs there are, and where the last run of them ends
+RUNS = """
+define void @runs(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+  %size = sub i64 %end, %begin
+  %counter = load ptr, ptr %args
+  %old = atomicrmw add ptr %counter, i64 %size monotonic
+  %last = getelementptr i64, ptr %counter, i64 1
+  %old1 = atomicrmw max ptr %last, i64 %end monotonic
+  ret void
+}
+"""
+
 NAP = per_program("nap", "  %r = call i32 @usleep(i32 2000)\n", "declare i32 @usleep(i32)")
 
 # z[i] = x[i] + y[i], 256 elements per program; slots x, y, z, N (i32)

@@ -15,6 +15,6 @@ def test_backward_tiles_fit(monkeypatch, d, dtype):
     x, norms = np.zeros((2, 4, 64, d), dtype), np.zeros(8 * 64, np.float32)
     bm, bn = _backward_tiles(64, 64, d)
     compiled = attention_backward_kernel.compile(
-        x, x, x, None, x, norms, x, x.copy(), x.copy(), x.copy(), 64, 64, 4, 1, 0.1, D=d, DV=d, BM=bm, BN=bn, CAUSAL=True
+        x, x, x, None, x, norms, x, x.copy(), x.copy(), x.copy(), None, 64, 64, 4, 1, 0.1, D=d, DV=d, BM=bm, BN=bn, CAUSAL=True
     )
     assert compiled.variant().metal.threadgroup_nbytes <= 32768

@@ -76,7 +76,7 @@ def test_shapes_without_axes_or_elements():
     assert from_dlpack(tensor(2.5)).item() == 2.5
     assert from_dlpack(to_dlpack(tensor(2.5))).item() == 2.5
     assert from_dlpack(to_dlpack(zeros(0, 3))).shape == (0, 3)
-    assert from_dlpack(to_dlpack(arange(6)[::-2])).tolist() == [5, 3, 1]
+    assert from_dlpack(to_dlpack(arange(6)[1::2])).tolist() == [1, 3, 5]
 
 
 def test_device_is_the_cpu():
@@ -318,3 +318,22 @@ def test_what_does_not_speak_dlpack_is_refused():
     if stranger is not None:
         with pytest.raises(errors.ArgumentError, match="holds no DLPack tensor"):
             from_dlpack(stranger)
+
+
+def test_exports_that_a_consumer_could_not_take_are_refused():
+    """torch ends the process at negative strides."""
+    x = arange(6, dtype="f32").reshape(2, 3)
+    with pytest.raises(BufferError, match="cannot take negative strides"):
+        x[::-1].__dlpack__()
+    assert from_dlpack(x[::-1].__dlpack__(copy=True)).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert from_dlpack(x[:1][::-1]).tolist() == [[0, 1, 2]]  # of one element there is no order
+    with pytest.raises(errors.ArgumentError, match=r"stream 7(.|\n)*hint: stream=None"):
+        x.__dlpack__(stream=7)
+
+
+def test_torch_tensors_that_cannot_be_shared_say_why():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(errors.ArgumentError, match="without data"):
+        from_dlpack(torch.ones(3, device="meta"))
+    with pytest.raises(errors.ArgumentError, match=r"sparse_coo(.|\n)*to_dense"):
+        from_dlpack(torch.eye(3).to_sparse())

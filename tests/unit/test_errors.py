@@ -11,7 +11,7 @@ import pytest
 
 import eas
 from eas import mk
-from tests.unit.kernel_runs import caught, refusal, relative
+from tests.unit.kernel_runs import refusal, relative
 
 F = np.arange(8, dtype=np.float32)
 I = np.arange(8, dtype=np.int32)  # noqa: E741
@@ -331,10 +331,16 @@ def test_unknown_names_get_the_closest_one():
     def attribute(y):
         mk.store(y, 0, mk.load(y, 0).shpae)
 
+    def foreign(y):
+        mk.store(mk.shared(4), 0, mk.load(y, 0))
+
     for kernel, text, note in (
+        (foreign, "module 'eas.mk' has no attribute 'shared'", "  hint: did you mean mk.alloc_tg?"),
         (misspelt, "module 'eas.mk' has no attribute 'sigmiod'", "  hint: did you mean mk.sigmoid?"),
         (attribute, "'Block' object has no attribute 'shpae'", "  hint: did you mean x.shape?"),
     ):
-        error = caught(AttributeError, kernel, F)
-        assert str(error) == text
-        assert error.__notes__ == [note]
+        for launched in (eas.kernel(kernel), eas.kernel(kernel)[1]):
+            with pytest.raises(AttributeError) as caught_error:
+                launched(F)
+            assert str(caught_error.value) == text
+            assert caught_error.value.__notes__ == [note]

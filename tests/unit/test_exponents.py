@@ -32,9 +32,9 @@ def body(case):
     return "\n".join(line for line in (LOADED + case).split("\n") if line)
 
 
-def marked(text):
+def marked(text, name="exp"):
     before, _, after = text.rpartition("= exp ")
-    return f"{before}= exp_of_negative {after}"
+    return f"{before}= {name}_of_negative {after}"
 
 
 PROVED = {
@@ -56,6 +56,12 @@ UNPROVED = {
 @pytest.mark.parametrize("case", PROVED)
 def test_difference_to_a_maximum_is_marked(case):
     check(mark_negative_exponents, ARGS, body(PROVED[case]), marked(body(PROVED[case])))
+
+
+@pytest.mark.parametrize("case", PROVED)
+def test_difference_to_a_maximum_as_a_power_of_two_is_marked(case):
+    text = body(PROVED[case]).replace("= exp ", "= exp2 ")
+    check(mark_negative_exponents, ARGS, text, marked(body(PROVED[case]), "exp2"))
 
 
 @pytest.mark.parametrize("case", UNPROVED)

@@ -246,6 +246,7 @@ FACTS = (
     Fact("aligned_64", "x"),
     Fact("disjoint"),
     Fact("fits_32"),
+    Fact("in_place"),
 )
 
 
@@ -262,7 +263,9 @@ def aligned(n, offset):
         (lambda: (aligned(64, 4), aligned(64, 4), aligned(64, 4)), 64, {1, 3, 4}),
         (lambda: (aligned(64, 4), aligned(64, 4), aligned(64, 4)), 1, {0, 3, 4}),
         (lambda: (aligned(64, 4), aligned(64, 4), aligned(64, 4)), 3, {3, 4}),
-        (lambda: (x := aligned(64, 0), aligned(64, 0), x), 16, {1, 2, 4}),
+        (lambda: (x := aligned(64, 0), aligned(64, 0), x), 16, {1, 2, 4, 5}),
+        (lambda: (aligned(64, 0), x := aligned(64, 4), x[:40]), 16, {1, 2, 4, 5}),
+        (lambda: (x := aligned(64, 0), x[1:], x), 16, {1, 2, 4}),
         (lambda: ((x := aligned(100, 0))[:40], aligned(64, 0), x[30:]), 30, {2, 4}),
         (lambda: ((x := aligned(64, 0))[:32], aligned(64, 0), x[32:]), 32, {1, 2, 3, 4}),
     ],

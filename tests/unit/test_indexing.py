@@ -82,7 +82,7 @@ def test_launch_facts_of_the_matmul():
     strides = ["stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_cm", "stride_cn"]
     want = [f"equals_1({s})" for s in strides]
     want += [f"divisible_16({s})" for s in ["M", "N", "K", *strides]]
-    want += ["aligned_64(a)", "aligned_64(b)", "aligned_64(c)", "disjoint", "fits_32"]
+    want += ["aligned_64(a)", "aligned_64(b)", "aligned_64(c)", "disjoint", "in_place", "fits_32"]
     assert [str(f) for f in launch_facts(MATMUL)] == want
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from eas.runtime import jit
 from eas.runtime.native_pool import num_threads, pool
-from tests.unit.native_kernels import COUNT, NAP, SCRATCH
+from tests.unit.native_kernels import COUNT, NAP, ORDER, RUNS, SCRATCH
 
 pytest.importorskip("llvmlite")
 
@@ -42,6 +42,25 @@ def test_each_program_runs_once_whatever_the_pool_expects(count):
         for n in (2, 9, 1000, 20_000):
             assert (counted(count, n, n_threads=4, rate=ctypes.addressof(rate)) == 1).all()
         assert rate.value > 0
+
+
+def test_the_second_thread_takes_programs_from_the_end():
+    code, n = jit.load(ORDER), 100
+    order = np.zeros(1 + n, np.int32)
+    args = (ctypes.c_uint64 * 1)(order[1:].ctypes.data)
+    pool().run(code.address("order"), ctypes.addressof(args), n, chunk=1, n_threads=2)
+    turns = order[1:]
+    assert sorted(turns) == list(range(n))
+    assert turns[0] < turns[n // 2], "the caller starts at the front"
+    assert turns[-1] < turns[n // 2], "the worker at the end, however late it wakes up"
+
+
+@pytest.mark.parametrize("n", [2**31 - 1, 2**32 - 1, 2**32, 2**33 + 7])
+def test_more_programs_than_a_cursor_counts(n):
+    code, found = jit.load(RUNS), np.zeros(2, np.int64)
+    args = (ctypes.c_uint64 * 1)(found.ctypes.data)
+    pool().run(code.address("runs"), ctypes.addressof(args), n, n_threads=2)
+    assert found.tolist() == [n, n]
 
 
 def test_short_grids_are_learned(count):

@@ -8,7 +8,9 @@ import eas
 from eas import constexpr, mk
 from eas.facts import Fact
 from eas.ir import walk
+from eas.schedule.cpu import schedule
 from eas.schedule.reload_blocks import reload_blocks
+from eas.schedule.target import AVX2
 
 
 @eas.kernel
@@ -18,15 +20,27 @@ def scale_by_max(x, y, n, BLOCK: constexpr):
     mk.store(y, mk.program_id(0) * n + cols, values * mk.max(values), cols < n)
 
 
-def loads_of(dtype, facts):
+def loads_of(dtype, facts, kernel=scale_by_max, *rows):
     x = np.ones(64, dtype)
-    variant = scale_by_max.compile(x, x, 64, BLOCK=64).variant(frozenset(facts))
+    variant = kernel.compile(x, x, *rows, 64, BLOCK=64).variant(frozenset(facts))
     module, copies = reload_blocks(variant.module)
     return sum(inst.op.name == "load" for inst in walk(module.body)), len(copies)
 
 
 def test_a_row_is_loaded_again_after_its_reduction():
     assert loads_of(np.float32, [Fact("disjoint")]) == (2, 1)
+
+
+@eas.kernel
+def scale_rows_by_max(x, y, m, n, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    for row in range(mk.program_id(0), m, mk.num_programs(0)):
+        values = mk.load(x, row * n + cols, cols < n, other=-float("inf"))
+        mk.store(y, row * n + cols, values * mk.max(values), cols < n)
+
+
+def test_a_row_inside_a_loop_too():
+    assert loads_of(np.float32, [Fact("disjoint")], scale_rows_by_max, 1) == (2, 1)
 
 
 def test_memory_that_may_be_written_is_loaded_once():
@@ -44,3 +58,9 @@ def test_in_place_and_apart_give_the_same():
     scale_by_max[3](x, x, 100, BLOCK=128)
     assert (out == want).all()
     assert (x == want).all()
+
+
+def test_a_row_that_is_loaded_again_takes_no_scratch():
+    x = np.ones(64, np.float32)
+    variant = scale_by_max.compile(x, x, 64, BLOCK=64).variant(frozenset([Fact("disjoint")]))
+    assert not [inst for inst in walk(schedule(variant.module, AVX2).body) if inst.op.name == "scratch"]

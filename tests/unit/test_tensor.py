@@ -90,7 +90,7 @@ def test_numbers_that_do_not_fit_are_refused():
 
 
 def test_strings_are_refused():
-    with pytest.raises(errors.ArgumentError, match="'data'"):
+    with pytest.raises(errors.ArgumentError, match=r"eas\.tensor takes numbers, lists, arrays and tensors, got 'abc'"):
         tensor("abc")
 
 
@@ -279,7 +279,7 @@ def test_copy_broadcasts_and_casts():
     assert x.tolist() == [[1, 2], [1, 2]]
     x[0].copy_(np.array([5, 6], np.int8))
     assert x.tolist() == [[5, 6], [1, 2]]
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(errors.ArgumentError, match=r"copy_ cannot fill shape \(2, 2\) from shape \(3,\)(.|\n)*broadcasts"):
         x.copy_([1, 2, 3])
     with pytest.raises(errors.ArgumentError, match="copy_ cannot write a read-only tensor"):
         tensor(readonly(np.zeros(2))).copy_(1)
@@ -406,3 +406,10 @@ def test_kernels_see_the_memory():
     assert (seen.name, seen.dtype, seen.shape, seen.device) == ("a", dtypes.bf16, (2, 3), "cpu")
     assert address(seen.array) == address(x._array)
     assert not view(x.T, "a").is_contiguous
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(errors.ArgumentError, match=r"into shape \(5,5\)(.|\n)*hint: this tensor has shape \(2, 3\)"):
+        zeros(2, 3).reshape(5, 5)
+    with pytest.raises(errors.ArgumentError, match=r"made of integers, got \(2.5,\)"):
+        zeros(2.5)

@@ -70,6 +70,24 @@ def test_torch_tensors_are_launched_natively(ordinary, name):
     assert z._version > version
 
 
+def test_tensors_given_by_name_are_launched_natively(ordinary):
+    torch = pytest.importorskip("torch")
+    x, y, z = tensors(torch)
+    kernel = fresh()
+    warm(kernel, x, b=y, c=z, N=100)
+    count = len(ordinary)
+    for named in ({"b": y, "c": z, "N": 100}, {"N": 100, "c": z, "b": y}):
+        z.zero_()
+        kernel(x, **named)
+        assert torch.equal(z, x + y)
+    z.zero_()
+    kernel(c=z, b=x, a=x, N=100)
+    assert torch.equal(z, x + x)
+    kernel(x, b=z, c=y, N=100)
+    assert torch.equal(y, 3 * x)
+    assert len(ordinary) == count
+
+
 def test_parameters_are_launched_natively_but_not_classes_of_others(monkeypatch):
     torch = pytest.importorskip("torch")
     bound, bind = [], eas.Kernel._bind

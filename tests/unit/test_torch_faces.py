@@ -30,6 +30,11 @@ def mask_of(n, m):
     return torch.rand(n, m) < 0.8
 
 
+def packed_attention(qkv, scale):
+    q, k, v = (part.transpose(-3, -2) for part in qkv.unbind(-3))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale).transpose(-3, -2)
+
+
 # name -> (operator, arguments from a dtype, the same by torch)
 CASES = {
     "softmax": (faces.softmax_op, lambda t: (normal(3, 4, 7, dtype=t),), lambda x: x.softmax(-1)),
@@ -47,6 +52,10 @@ CASES = {
     "causal, more keys": (faces.attention_op, lambda t: (normal(1, 4, 5, 3, dtype=t), normal(1, 2, 21, 3, dtype=t), normal(1, 2, 21, 3, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s, enable_gqa=True)),
     "causal, fewer keys": (faces.attention_op, lambda t: (normal(2, 19, 3, dtype=t), normal(2, 6, 3, dtype=t), normal(2, 6, 5, dtype=t), None, True, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=s)),
     "added mask": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), torch.randn(2, 1, 7, dtype=t), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
+    "learned mask": (faces.attention_op, lambda t: (normal(2, 4, 5, 6, dtype=t), normal(2, 2, 7, 6, dtype=t), normal(2, 2, 7, 6, dtype=t), normal(4, 1, 7, dtype=t), False, 0.375, True), lambda q, k, v, m, c, s, _: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s, enable_gqa=True)),
+    "learned causal mask": (faces.attention_op, lambda t: (normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), normal(1, 2, 37, 6, dtype=t), normal(37, 37, dtype=t), True, 0.375, True), lambda q, k, v, m, c, s, _: F.scaled_dot_product_attention(q, k, v, attn_mask=m.masked_fill(torch.ones(37, 37).triu(1).bool(), -float("inf")), scale=s)),
+    "packed": (faces.attention_qkv_op, lambda t: (normal(2, 37, 3, 2, 6, dtype=t), True, 0.375), lambda x, c, s: packed_attention(x, s)),
+    "packed, no batch": (faces.attention_qkv_op, lambda t: (normal(5, 3, 2, 6, dtype=t), True, 0.375), lambda x, c, s: packed_attention(x, s)),
     "masked": (faces.attention_op, lambda t: (normal(1, 2, 5, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), normal(1, 2, 7, 6, dtype=t), mask_of(5, 7), False, 0.375), lambda q, k, v, m, c, s: F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=s)),
 }  # fmt: skip
 
@@ -80,9 +89,88 @@ def test_gradcheck(case):
     assert torch.autograd.gradcheck(lambda *a: first(op(*a)), args, fast_mode=many)  # many: along random directions
 
 
+def test_torch_func_grad(case):
+    """torch.func.grad, and vmap over it, give what autograd gives."""
+    op, make, reference = case
+    args = [a.detach() if isinstance(a, torch.Tensor) else a for a in make(torch.float32)]
+
+    def total(fn):
+        return lambda x: (first(fn(x, *args[1:])) ** 2).sum()
+
+    want = torch.func.grad(total(reference))(args[0])
+    torch.testing.assert_close(torch.func.grad(total(op))(args[0]), want, atol=2e-5, rtol=2e-5)
+    for mine in torch.vmap(torch.func.grad(total(op)))(torch.stack([args[0]] * 2)):
+        torch.testing.assert_close(mine, want, atol=2e-5, rtol=2e-5)
+
+
+def test_derivatives_that_do_not_exist_are_refused_at_every_level():
+    def fn(x):
+        return lib.softmax(x)[0]
+
+    x, w = torch.randn(3), torch.randn(3, requires_grad=True)
+    with pytest.raises(eas.ArgumentError, match="eas::softmax has no second derivative"):
+        torch.func.grad(lambda b: torch.func.grad(fn)(b).sum())(x)
+    with pytest.raises(eas.ArgumentError, match=r"eas::softmax has no forward derivative, and argument 'x' carries a tangent(.|\n)*hint: use reverse mode"):
+        torch.func.jvp(fn, (x,), (x,))
+    with pytest.raises(eas.ArgumentError, match="has no forward derivative"):
+        torch.func.hessian(fn)(x)
+    # The value of an inner level is recorded by the outer one.
+    value = torch.func.grad_and_value(lambda a: fn(a * w))(x)[1]
+    (got,), (want,) = torch.autograd.grad(value, w), torch.autograd.grad((x * w).softmax(-1)[0], w)
+    torch.testing.assert_close(got, want)
+
+
 def test_opcheck(case):
     op, make, _ = case
     assert set(torch.library.opcheck(op, make(torch.float32)).values()) == {"SUCCESS"}
+
+
+def repeated(fn, *args, times=6):
+    """The results and gradients of a call often enough that its launches are native replays."""
+    leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    for _ in range(times):
+        made = fn(*args)
+        found = (made.detach().clone(), *torch.autograd.grad(made.sum(), leaves)) if leaves else (made,)
+    return found
+
+
+def test_replays_know_what_differs():
+    """Calls that differ in one respect only, after many that do not."""
+    torch.manual_seed(3)
+    x, w, b = normal(6, 40), normal(40), normal(40)
+    variants = [(x, w, b, 1e-5), (x, w, None, 1e-5), (x, None, b, 1e-5), (x, w, b, 0.5), (x.double(), w.double(), b.double(), 1e-5), (x.T.contiguous().T, w, b, 1e-5), (x[:, None], w, b, 1e-5)]
+    for given in [*variants, *variants]:
+        mine = repeated(lib.layer_norm, *[a.detach().requires_grad_() if isinstance(a, torch.Tensor) else a for a in given])
+        theirs = repeated(lambda x, w, b, e: F.layer_norm(x, (40,), w, b, e), *[a.detach().requires_grad_() if isinstance(a, torch.Tensor) else a for a in given], times=1)
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("nbytes", [0, 400])
+def test_replays_refuse_memory_that_has_gone(nbytes):
+    repeated(lib.layer_norm, torch.randn(6, 40))
+    for x in (torch.randn(6, 40), torch.randn(2, 6, 40)[1]):
+        x.untyped_storage().resize_(nbytes)
+        with pytest.raises(eas.EasError, match="storage"):
+            lib.layer_norm(x)
+
+
+def test_replays_follow_the_backend(monkeypatch):
+    qkv = torch.randn(1, 9, 3, 2, 4)
+    want = repeated(lambda x: lib.attention_qkv(x, causal=True), qkv)[0]
+    monkeypatch.setenv("EAS_BACKEND", "interp")
+    torch.testing.assert_close(lib.attention_qkv(qkv, causal=True), want)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x.numpy(), lambda x: eas.tensor(x)], ids=["torch", "numpy", "eas"])
+def test_packed_attention_of_any_array(make):
+    qkv = torch.randn(2, 2, 7, 3, 2, 4)
+    got = lib.attention_qkv(make(qkv), causal=True)
+    torch.testing.assert_close(torch.as_tensor(np.asarray(got)), packed_attention(qkv, 0.5))
+    with pytest.raises(eas.ArgumentError, match=r"attention_qkv needs \[..., n, 3, heads, D\], got \(7, 2, 4\)"):
+        lib.attention_qkv(make(qkv[0, 0, :, 0]))
+    with pytest.raises(eas.ArgumentError, match=r"attention_qkv needs (.)*, got \(\)"):
+        lib.attention_qkv(make(torch.ones(())))
 
 
 def test_quick_calls_give_the_same_as_operators(case):
@@ -219,8 +307,6 @@ def test_functions_without_a_gradient_say_so():
     assert lib.argmax(x).shape == (3,)
     with torch.no_grad():
         assert lib.cumsum(x).shape == (3, 4)
-    with pytest.raises(eas.ArgumentError, match="no gradient for its mask"):
-        lib.attention(*torch.randn(3, 1, 1, 4, 4), mask=torch.randn(4, 4, requires_grad=True))
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (), (0,), (2, 0)])

@@ -141,6 +141,28 @@ def test_an_absent_tensor_gets_no_gradient():
     assert (x.grad.tolist(), bias.grad.tolist()) == ([2, 2, 2], [1, 1, 1])
 
 
+def test_an_operator_without_backward_says_so():
+    """Torch would warn, and leave the gradient out."""
+
+    @eas.torch_op(f"easy_tests::plain{next(_numbers)}")
+    def plain(x: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        square_kernel(x, y, x.numel(), BLOCK=64)
+        return y
+
+    x = torch.ones(3, requires_grad=True)
+    assert plain(x).tolist() == [1.0] * 3
+    with pytest.raises(eas.ArgumentError, match=r"has no gradient(.|\n)*hint: pass backward= to eas.torch_op"):
+        plain(x).sum().backward()
+
+
+def test_an_operator_that_writes_has_no_backward():
+    def write(x: Tensor, y: Tensor) -> None: ...
+
+    with pytest.raises(eas.ArgumentError, match=r"write writes y and has a backward(.|\n)*hint: return new tensors"):
+        eas.torch_op(f"easy_tests::write{next(_numbers)}", mutates_args=("y",), backward=square_backward)(write)
+
+
 def test_autocast_casts_floats():
     @eas.torch_op(new_name(), autocast=torch.float32)
     def same(x: Tensor) -> Tensor:

@@ -118,7 +118,7 @@ def _sigmoid(x):
 
 
 REFERENCES = {
-    "exp_of_negative": np.exp, "exp10": lambda x: np.power(x.dtype.type(10), x), "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid,
+    "exp_of_negative": np.exp, "exp2_of_negative": np.exp2, "exp10": lambda x: np.power(x.dtype.type(10), x), "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "pow": np.power, "atan2": np.arctan2, "erf": _from_libm("erf"), "erfc": _from_libm("erfc"), "lgamma": _from_libm("lgamma"),
 }  # fmt: skip
@@ -147,7 +147,7 @@ def _special(dtype):
 
 
 def _of_domain(name, x):
-    return np.copysign(x, x.dtype.type(-1)) if name == "exp_of_negative" else x
+    return np.copysign(x, x.dtype.type(-1)) if name.endswith("_of_negative") else x
 
 
 def operands(name, dtype, samples):

@@ -1,0 +1,166 @@
+"""Kernels over a flat index that is divided into rows, columns and channels, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import launch
+
+BLOCK = 256
+
+
+def numbers(n, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.random(n, dtype=np.float32).astype(dtype) if np.dtype(dtype).kind == "f" else rng.integers(0, 100, n).astype(dtype)
+
+
+@eas.kernel
+def channels_last_kernel(x, out, n, C, HW, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    channel, pixel, image = i % C, (i // C) % HW, i // (C * HW)
+    mk.store(out, i, mk.load(x, (image * C + channel) * HW + pixel, i < n), i < n)
+
+
+@eas.kernel
+def channels_first_kernel(x, out, n, C, HW, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    pixel, channel, image = i % HW, (i // HW) % C, i // (C * HW)
+    mk.store(out, i, mk.load(x, (image * HW + pixel) * C + channel, i < n), i < n)
+
+
+@pytest.mark.parametrize(("images", "c", "hw"), [(2, 3, 49), (2, 40, 33), (1, 1, 100), (3, 64, 7), (2, 2, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_layouts_of_images(backend, images, c, hw, dtype):
+    """Divisors below, at and above the width of a vector, and 1."""
+    x = numbers(images * c * hw, dtype)
+    first, last = x.reshape(images, c, hw), x.reshape(images, hw, c)
+    out = np.zeros_like(x)
+    launch(backend, channels_last_kernel, x, out, x.size, c, hw, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
+    np.testing.assert_array_equal(out, first.transpose(0, 2, 1).reshape(-1))
+    launch(backend, channels_first_kernel, x, out, x.size, c, hw, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
+    np.testing.assert_array_equal(out, last.transpose(0, 2, 1).reshape(-1))
+
+
+@eas.kernel
+def stencil_kernel(x, out, n, H, W, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    inside, row, column = i < n, i // W, i % W
+    up = mk.load(x, i - W, inside & (row > 0))
+    down = mk.load(x, i + W, inside & (row < H - 1))
+    left = mk.load(x, i - 1, inside & (column > 0))
+    right = mk.load(x, i + 1, inside & (column < W - 1))
+    mk.store(out, i, up + down + left + right, inside)
+
+
+@eas.kernel
+def stencil_thread_kernel(x, out, n, H, W, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)
+    if i < n:
+        row, column = i // W, i % W
+        total = mk.load(x, i - W, row > 0) + mk.load(x, i + W, row < H - 1)
+        mk.store(out, i, total + mk.load(x, i - 1, column > 0) + mk.load(x, i + 1, column < W - 1))
+
+
+@pytest.mark.parametrize("kernel", [stencil_kernel, stencil_thread_kernel])
+@pytest.mark.parametrize(("h", "w"), [(1, 1), (5, 1), (1, 50), (9, 31), (20, 33), (3, 700)])
+def test_stencil(backend, kernel, h, w):
+    x = numbers(h * w, np.int32).reshape(h, w)
+    out = np.zeros(h * w + 5, np.int32)
+    launch(backend, kernel, x, out, x.size, h, w, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
+    p = np.pad(x, 1)
+    want = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+    np.testing.assert_array_equal(out[: h * w].reshape(h, w), want)
+    assert not out[h * w :].any()
+
+
+@eas.kernel
+def upsample_kernel(x, out, n, W, S, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    row, column = i // (W * S), i % (W * S)
+    mk.store(out, i, mk.load(x, row // S * W + column // S, i < n), i < n)
+
+
+@pytest.mark.parametrize("scale", [1, 2, 3, 40])
+def test_upsample(backend, scale):
+    """A division of a remainder, by a small and by a large number."""
+    x = numbers(3 * 11, np.float32).reshape(3, 11)
+    out = np.zeros((3 * scale, 11 * scale), np.float32)
+    launch(backend, upsample_kernel, x, out, out.size, 11, scale, grid=mk.cdiv(out.size, BLOCK), BLOCK=BLOCK)
+    np.testing.assert_array_equal(out, x.repeat(scale, 0).repeat(scale, 1))
+
+
+@eas.kernel
+def windows_kernel(x, out, n, H, W, OH, OW, K: mk.constexpr, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    rest = i % (OH * OW)
+    y, z, t = rest // OW, rest % OW, i // (OH * OW)
+    column, row, channel = t % K, (t // K) % K, t // (K * K)
+    mk.store(out, i, mk.load(x, (channel * H + y + row) * W + z + column, i < n), i < n)
+
+
+@pytest.mark.parametrize("w", [12, 70])
+def test_windows(backend, w):
+    """im2col, by way of a remainder that is divided once more."""
+    c, h, k = 2, 9, 3
+    x = numbers(c * h * w, np.float32).reshape(c, h, w)
+    oh, ow = h - k + 1, w - k + 1
+    out = np.zeros((c * k * k, oh * ow), np.float32)
+    launch(backend, windows_kernel, x, out, out.size, h, w, oh, ow, grid=mk.cdiv(out.size, BLOCK), K=k, BLOCK=BLOCK)
+    want = [x[a, r : r + oh, s : s + ow].reshape(-1) for a in range(c) for r in range(k) for s in range(k)]
+    np.testing.assert_array_equal(out, want)
+
+
+@eas.kernel
+def row_sums_kernel(x, bias, out, n, W, BLOCK: mk.constexpr):
+    i = mk.arange(0, BLOCK)
+    values = mk.load(x, i, i < n) * mk.load(bias, i % W, i < n) + i // W
+    mk.store(out, 0, mk.sum(values))
+
+
+@pytest.mark.parametrize("w", [1, 3, 31, 45, 1000])
+def test_sum_over_runs(backend, w):
+    """The lanes of a reduction are carried through the runs."""
+    x, bias, out = numbers(700, np.int32), numbers(w, np.int32, 1), np.zeros(1, np.int32)
+    launch(backend, row_sums_kernel, x, bias, out, x.size, w, grid=1, BLOCK=1024)
+    i = np.arange(1024)
+    padded = np.zeros(1024, np.int64)
+    padded[:700] = x * bias[i[:700] % w]
+    assert out[0] == (padded + i // w).sum()
+
+
+@eas.kernel
+def divide_kernel(x, d, quotients, rests, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    values = mk.load(x, i, i < n)
+    mk.store(quotients, i, values // d, i < n)
+    mk.store(rests, i, values % d, i < n)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 97, 2**31 - 1, 0, -1, -2, -97, -(2**31)])
+def test_division_by_a_scalar_argument(backend, divisor):
+    rng = np.random.default_rng(0)
+    near = [k * divisor + e for k in (-3, -1, 1, 2) for e in (-1, 0, 1)]
+    x = rng.integers(-(2**31), 2**31, 300).astype(np.int32)
+    x[:20] = [-(2**31), 2**31 - 1, 0, 1, -1, 5, -5, 6, *(v for v in near if abs(v) < 2**31), *range(12)][:20]
+    quotients, rests = np.empty_like(x), np.empty_like(x)
+    launch(backend, divide_kernel, x, divisor, quotients, rests, x.size, grid=2, BLOCK=BLOCK)
+    exact = [(int(v) // divisor, int(v) % divisor) if divisor else (0, 0) for v in x]
+    for got, want in zip((quotients, rests), zip(*exact, strict=True), strict=True):
+        np.testing.assert_array_equal(got, np.array(want, np.int64).astype(np.int32))
+
+
+@eas.kernel
+def narrow_kernel(x, out, D, BLOCK: mk.constexpr):
+    i = mk.arange(0, BLOCK)
+    short = (i + 3).to(mk.u8)
+    mk.store(out, i, mk.load(x, short.to(mk.i32) // D, short < 100), short < 200)
+
+
+def test_positions_in_short_integers_wrap(backend):
+    x, out = numbers(256, np.float32), np.zeros(1024, np.float32)
+    launch(backend, narrow_kernel, x, out, 40, grid=1, BLOCK=1024)
+    short = (np.arange(1024) + 3) % 256
+    np.testing.assert_array_equal(out, np.where(short < 100, x[short // 40], 0))

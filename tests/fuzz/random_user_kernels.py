@@ -1,0 +1,266 @@
+"""Random kernels as users write them: flat and tiled elementwise, rows in pieces, matrix products, convolutions.
+
+Their shapes are the ones that a schedule has special code for. Numbers are small integers, so that sums are exact in any order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+FLOATS = ("float32", "float32", "float32", "float16")
+SIZES = (1, 7, 31, 64, 100, 129, 256, 1000, 1031)
+BLOCKS = (16, 32, 64, 128, 256, 1024)
+
+
+@dataclass
+class UserKernel:
+    """The text of a kernel named `kernel`, and one launch of it."""
+
+    source: str
+    args: list[Any]
+    meta: dict[str, int]
+    grid: tuple[int, ...]
+
+
+class Writer:
+    """One random choice after the other, and the memory that the kernel's indices need."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.data = np.random.default_rng(seed)
+
+    def pick(self, *options: Any) -> Any:
+        return self.rng.choice(options)
+
+    def chance(self, p: float = 0.5) -> bool:
+        return self.rng.random() < p
+
+    def array(self, size: int, dtype: str, low: int = -4, high: int = 5) -> Any:
+        """Small integers, at an address that is aligned to the element only."""
+        first = self.pick(0, 0, 1, 3)
+        low = 0 if dtype.startswith("u") else low
+        return self.data.integers(low, high, size + first).astype(dtype)[first:]
+
+    def expression(self, names: list[str], depth: int = 2) -> str:
+        if depth == 0 or self.chance(0.2):
+            return self.pick(*names)
+        a, b = self.expression(names, depth - 1), self.pick(self.expression(names, depth - 1), "2", "3")
+        return self.pick(
+            f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"mk.maximum({a}, {names[0]})", f"mk.minimum({names[0]}, {b})",
+            f"mk.where({names[0]} > {b}, {a}, {names[-1]})",
+        )  # fmt: skip
+
+
+def elementwise(w: Writer) -> UserKernel:
+    """A flat index, divided, strided, reversed or masked."""
+    n, block = w.pick(*SIZES), w.pick(*BLOCKS)
+    width, stride, step = w.pick(1, 2, 3, 7, 10, 16, 64), w.pick(1, 1, 2, 3, 5), w.pick(0, 1, 2, 4)
+    programs = -(-n // block)
+    i = np.arange(programs * block)
+    names = {"n": n, "w": width, "s": stride, "low": w.pick(0, 0, 1, 5), "i": i}
+    # The first forms meet an element once; the others may meet it twice, and are only read.
+    injective = ["i", "i * s", "i * s + 1", "n - 1 - i", "(i // w) * (w * s) + i % w", "(i % w) * ((n + w - 1) // w) + i // w"]
+    read = [*injective, "i // w", "i % w", "(i // w) * s", "i // 4", "i % 8", "(i // w) % s", "mk.minimum(i + 3, n - 1)", "mk.maximum(i - 1, 0)", "i * 0"]
+    mask = w.pick("i < n", "i < n", "(i >= low) & (i < n)", "(i < n) & (i % 3 != 1)", "(i % w < w - 1) & (i < n)", "(i // w < 3) & (i < n)")
+    is_on = np.broadcast_to(eval(mask, {"np": np}, names), i.shape)
+    places = [w.pick(*read), w.pick(*read), w.pick(*injective)]
+    dtypes = [w.pick(*FLOATS, *INTEGERS) for _ in range(2)]
+    dtypes[1] = dtypes[0] if w.chance(0.7) else dtypes[1]
+    result = dtypes[0] if w.chance(0.7) else w.pick("float32", "int32", "float16")
+    reach = [np.broadcast_to(eval(p.replace("mk.", "np."), {"np": np}, names), i.shape)[is_on].max(initial=0) + 1 for p in places]
+    x, y, out = (w.array(int(r), t) for r, t in zip(reach, [*dtypes, result], strict=True))
+    if w.chance(0.15) and dtypes[0] == result:  # in place: what is written was read by the same lane
+        places[0], x = places[2], out
+    is_threads = w.chance(0.3)
+    lines = [
+        f"i = mk.program_id(0) * BLOCK + mk.{'tid' if is_threads else 'arange'}(0, BLOCK)",
+        f"m = {mask}",
+        f"a = mk.load(x + ({places[0]}), mask=m{w.pick('', ', other=1', ', other=0')}).to(mk.{result})",
+        f"b = mk.load(y + ({places[1]}), mask=m).to(mk.{result})" if w.chance(0.8) else "b = a",
+        f"r = {w.expression(['a', 'b'])} + b * 0",
+    ]
+    if w.chance(0.3):
+        lines += ["for k in range(step):", f"    r = mk.minimum({w.pick('r + a', 'r * b', 'r - k')}, 100){w.pick('', ' + b')}"]
+    if w.chance(0.15):
+        lines += ["k = 0", "while k < step:", "    r = r + a", "    k += 1"]
+    if is_threads and w.chance(0.5):
+        lines += ["k = 0", "while (k < step + i % 3) & (r < 60):", "    r = r + 7", "    k += 1"]
+    store = f"mk.store(out + ({places[2]}), r.to(mk.{result})"
+    if is_threads and w.chance(0.5):
+        loads = next(n for n, line in enumerate(lines) if "load" in line)
+        lines[loads:] = ["if m:", *("    " + line for line in [*lines[loads:], f"{store})"])]
+    else:
+        lines += [f"{store}, mask=m)"]
+    return UserKernel(text("x, y, out, n, w, s, low, step, BLOCK: eas.constexpr", lines),
+                      [x, y, out, n, width, stride, names["low"], step], {"BLOCK": block}, (programs,))  # fmt: skip
+
+
+def tiled(w: Writer) -> UserKernel:
+    """Two-dimensional tiles of any strides, with rows and columns broadcast, permuted and reduced."""
+    m, n = w.pick(1, 5, 16, 33, 70), w.pick(1, 7, 32, 65, 130)
+    bm, bn = w.pick(1, 4, 8, 32), w.pick(8, 16, 32, 128)
+    dtype = w.pick(*FLOATS, "int32", "int8", "uint8", "int16")
+    row, col = w.pick((n, 1), (n + 3, 1), (1, m), (2 * n, 2), (1, m + 1))
+    out_row, out_col = w.pick((n, 1), (1, m), (n + 1, 1))
+    lines = [
+        "rows = mk.program_id(1) * BM + mk.arange(0, BM)",
+        "cols = mk.program_id(0) * BN + mk.arange(0, BN)",
+        f"mask = {w.pick('(rows[:, None] < m) & (cols[None, :] < n)', '(rows < m)[:, None] & (cols < n)[None, :]')}",
+        "a = mk.load(x + rows[:, None] * sr + cols[None, :] * sc, mask=mask, other=0)",
+        f"b = mk.load(bias + {w.pick('cols, mask=cols < n, other=0)[None, :]', 'rows, mask=rows < m, other=0)[:, None]')}",
+        f"r = {w.expression(['a', 'b'])} + a * 0",
+    ]
+    if w.chance(0.4):
+        axis = w.pick(0, 1)
+        reduce = w.pick("mk.sum", "mk.max", "mk.min")
+        lines += [f"e = {reduce}(mk.where(mask, r, 0), axis={axis}){'[None, :]' if axis == 0 else '[:, None]'}", "r = r - e"]
+    if w.chance(0.2):
+        lines += ["r = mk.where(mask, r, 0)", f"r = mk.cumsum(r, axis={w.pick(0, 1)})"]
+    if w.chance(0.3):
+        lines += ["t = mk.trans(r)", "mk.store(out + rows[None, :] * tr + cols[:, None] * tc, t.to(out.dtype), mask=mk.trans(mask))"]
+    else:
+        lines += ["mk.store(out + rows[:, None] * tr + cols[None, :] * tc, r.to(out.dtype), mask=mask)"]
+    x = w.array((m - 1) * row + (n - 1) * col + 1, dtype)
+    out = w.array((m - 1) * out_row + (n - 1) * out_col + 1, w.pick(dtype, dtype, "float32", "int32"))
+    return UserKernel(text("x, bias, out, m, n, sr, sc, tr, tc, BM: eas.constexpr, BN: eas.constexpr", lines),
+                      [x, w.array(max(m, n), dtype), out, m, n, row, col, out_row, out_col], {"BM": bm, "BN": bn},
+                      (-(-n // bn), -(-m // bm)))  # fmt: skip
+
+
+def rows_in_pieces(w: Writer) -> UserKernel:
+    """A row per program, in pieces of a runtime loop: carried values, then a second walk that writes."""
+    m, n, block = w.pick(1, 3, 9), w.pick(*SIZES), w.pick(16, 64, 128, 512, 1024)
+    dtype = w.pick("float32", "float32", "int32", "float16", "int16", "uint8")
+    stride = n + w.pick(0, 0, 1, 5)
+    whole = w.chance(0.4)
+    wide = "mk.float32" if dtype.startswith("float") else "mk.int32"
+    carried = w.rng.sample(["sum", "max", "min", "count"], w.pick(1, 2, 3))
+    start = {"sum": "0", "max": "-9", "min": "9", "count": "0"}
+    update = {
+        "sum": "sum_ = sum_ + mk.sum(mk.where(mask, v, 0), axis=0)",
+        "max": "max_ = mk.maximum(max_, mk.max(mk.where(mask, v, -9), axis=0))",
+        "min": "min_ = mk.minimum(min_, mk.min(mk.where(mask, v, 9), axis=0))",
+        "count": "count_ = count_ + mk.sum(mk.where(mask & (v > 0), 1, 0), axis=0)",
+    }
+    if w.chance(0.3):
+        update["sum"] = "acc = acc + mk.where(mask, v, 0)"
+    is_block = "sum" in carried and update["sum"].startswith("acc")
+    lines = ["row = mk.program_id(0)", "x += row * stride", "out += row * stride"]
+    lines += [f"{name}_ = mk.full([], {start[name]}, {'mk.int32' if name == 'count' else wide})" for name in carried]
+    lines += [f"acc = mk.zeros([BLOCK], {wide})"] if is_block else []
+    piece = ["cols = first + mk.arange(0, BLOCK)", "mask = cols < n", f"v = mk.load(x + cols, mask=mask{w.pick('', ', other=0', ', other=-3' if dtype != 'uint8' else ', other=1')}).to({wide})"]
+    if whole:
+        block = 1 << max(4, (n - 1).bit_length())
+        lines += ["first = 0", *piece, *(update[name] for name in carried)]
+    else:
+        lines += ["for first in range(0, n, BLOCK):", *("    " + line for line in [*piece, *(update[name] for name in carried)])]
+    lines += ["sum_ = mk.sum(acc, axis=0)"] if is_block else []
+    second = [f"r = {w.expression(['v', *(name + '_' for name in carried)])} + v * 0", "mk.store(out + cols, r.to(out.dtype), mask=mask)"]
+    if whole:
+        lines += second
+    else:
+        lines += ["for first in range(0, n, BLOCK):", *("    " + line for line in [*piece, *second])]
+    x = w.array(m * stride, dtype)
+    out = x if w.chance(0.15) else w.array(m * stride, w.pick(dtype, "float32"))
+    return UserKernel(text("x, out, n, stride, BLOCK: eas.constexpr", lines), [x, out, n, stride], {"BLOCK": block}, (m,))
+
+
+def product(w: Writer) -> UserKernel:
+    """A tile of a matrix product: any strides, masked or wrapped edges, carried pointers, an epilogue."""
+    m, n, k = w.pick(1, 16, 33, 64, 100), w.pick(1, 16, 48, 65, 128), w.pick(1, 16, 32, 50, 96)
+    bm, bn, bk = w.pick(16, 32, 64), w.pick(16, 32, 64, 128), w.pick(8, 16, 32)
+    dtype = w.pick("float32", "float32", "float32", "float16", "int8")
+    wide = "mk.int32" if dtype == "int8" else "mk.float32"
+    am, ak = w.pick((k, 1), (1, m), (k + 2, 1))
+    bk_, bn_ = w.pick((n, 1), (1, k), (n + 1, 1))
+    has_k_mask = k % bk or w.chance(0.5)
+    k_mask = "(inner < k)" if has_k_mask else ""
+    wraps = w.chance(0.3)
+    edge = "% m" if wraps else ""
+    row_mask = "" if wraps else "(rows < m)[:, None]"
+    col_mask = "" if wraps else "(cols < n)[None, :]"
+    lines = [
+        "rows = mk.program_id(0) * BM + mk.arange(0, BM)",
+        "cols = mk.program_id(1) * BN + mk.arange(0, BN)",
+        f"r = rows {edge}",
+        f"c = cols {edge.replace('m', 'n')}",
+        f"acc = mk.zeros([BM, BN], {wide})",
+    ]
+    left, right = (
+        f"{mask}, other=0" if (mask := " & ".join(filter(None, parts))) else "None"
+        for parts in ([row_mask, k_mask and f"{k_mask}[None, :]"], [k_mask and f"{k_mask}[:, None]", col_mask])
+    )
+    if w.chance(0.5):
+        lines += [
+            "ap = a + r[:, None] * am + mk.arange(0, BK)[None, :] * ak",
+            "bp = b + mk.arange(0, BK)[:, None] * bk + c[None, :] * bn",
+            "for first in range(0, k, BK):",
+            "    inner = first + mk.arange(0, BK)",
+            f"    acc = mk.dot(mk.load(ap, mask={left}), mk.load(bp, mask={right}), acc)",
+            "    ap += BK * ak",
+            "    bp += BK * bk",
+        ]
+    else:
+        sum_ = w.pick("acc = mk.dot(p, q, acc)", "acc += mk.dot(p, q)", "acc = acc + mk.dot(p, q)")
+        lines += [
+            f"for step in range({w.pick('0, mk.cdiv(k, BK)', 'mk.cdiv(k, BK)')}):",
+            "    inner = step * BK + mk.arange(0, BK)",
+            f"    p = mk.load(a + r[:, None] * am + inner[None, :] * ak, mask={left})",
+            f"    q = mk.load(b + inner[:, None] * bk + c[None, :] * bn, mask={right})",
+            f"    {sum_}",
+        ]
+    if w.chance(0.5):
+        lines += [w.pick("acc = acc + mk.load(bias + cols, mask=cols < n, other=0)[None, :]", "acc = acc * 2", "acc = mk.maximum(acc, 0)")]
+    out_type = w.pick("float32", "int32")
+    lines += ["mk.store(out + rows[:, None] * n + cols[None, :], acc.to(out.dtype), mask=(rows < m)[:, None] & (cols < n)[None, :])"]
+    a = w.array((m - 1) * am + (k - 1) * ak + 1, dtype)
+    b = w.array((k - 1) * bk_ + (n - 1) * bn_ + 1, dtype)
+    return UserKernel(text("a, b, bias, out, m, n, k, am, ak, bk, bn, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr", lines),
+                      [a, b, w.array(n, "float32"), w.array(m * n, out_type), m, n, k, am, ak, bk_, bn_],
+                      {"BM": bm, "BN": bn, "BK": bk}, (-(-m // bm), -(-n // bn)))  # fmt: skip
+
+
+def convolution(w: Writer) -> UserKernel:
+    """A filter over an image: loops over its places, and loads that reach over the edge."""
+    h, wd, kh, kw = w.pick(1, 5, 17, 32), w.pick(3, 16, 33, 70), w.pick(1, 3, 5), w.pick(1, 3)
+    block = w.pick(16, 64, 256)
+    dtype = w.pick("float32", "float32", "int32", "float16", "uint8")
+    wide = "mk.float32" if dtype.startswith("float") else "mk.int32"
+    loop = w.pick("range", "mk.static_range")
+    sizes = ("KH", "KW") if loop == "mk.static_range" else w.pick(("KH", "KW"), ("kh", "kw"))
+    flat = w.chance(0.6)
+    lines = (["i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)", "y = i // w", "x = i % w", "on = i < h * w"] if flat else
+             ["y = mk.program_id(1)", "x = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)", "on = x < w"])  # fmt: skip
+    lines += [
+        f"acc = mk.zeros([BLOCK], {wide})",
+        f"for dy in {loop}({sizes[0]}):",
+        f"    for dx in {loop}({sizes[1]}):",
+        "        yy = y + dy - KH // 2",
+        "        xx = x + dx - KW // 2",
+        "        inside = on & (yy >= 0) & (yy < h) & (xx >= 0) & (xx < w)",
+        f"        v = mk.load(image + yy * w + xx, mask=inside, other={w.pick(0, 0, 1)}).to({wide})",
+        f"        acc {w.pick('+= v * mk.load(taps + dy * KW + dx)', '= mk.maximum(acc, v)')}",
+        f"mk.store(out + {'i' if flat else 'y * w + x'}, acc.to(out.dtype), mask=on)",
+    ]
+    taps = w.array(kh * kw, "float32" if dtype.startswith("float") else "int32")
+    grid = (-(-h * wd // block),) if flat else (-(-wd // block), h)
+    return UserKernel(text("image, taps, out, h, w, kh, kw, KH: eas.constexpr, KW: eas.constexpr, BLOCK: eas.constexpr", lines),
+                      [w.array(h * wd, dtype), taps, w.array(h * wd, "float32"), h, wd, kh, kw],
+                      {"KH": kh, "KW": kw, "BLOCK": block}, grid)  # fmt: skip
+
+
+FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution)
+
+
+def user_kernel(seed: int) -> UserKernel:
+    return FAMILIES[seed % len(FAMILIES)](Writer(seed))
+
+
+def text(parameters: str, lines: list[str]) -> str:
+    return f"def kernel({parameters}):\n" + "".join(f"    {line}\n" for line in lines)

@@ -1,0 +1,58 @@
+"""Random kernels of the kinds that users write: every backend leaves what the interpreter leaves in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import METAL
+from tests.fuzz.random_user_kernels import user_kernel
+from tests.unit.plain_hooks import load_source
+
+COUNT = 40
+
+
+def copies(args):
+    """Copies that share what the arguments share, at the same alignment."""
+    made = {}
+    return [made.setdefault(id(a), aligned_copy(a)) if isinstance(a, np.ndarray) else a for a in args]
+
+
+def aligned_copy(a):
+    line = 64 // a.itemsize
+    memory = np.zeros(a.size + line, a.dtype)
+    copy = memory[(a.ctypes.data - memory.ctypes.data) // a.itemsize % line :][: a.size]
+    copy[:] = a
+    return copy
+
+
+def check(seed, monkeypatch, backend):
+    """Two launches each: the second takes the path of a repeated launch."""
+    given = user_kernel(seed)
+    want, got = (run(given, name, monkeypatch) for name in ("interp", backend))
+    for i, (ours, theirs) in enumerate(zip(got, want, strict=True)):
+        where = np.flatnonzero(ours != theirs)[:5]
+        assert not where.size, f"seed {seed}, {given.meta}, buffer {i}{where}: {ours[where]}, expected {theirs[where]}\n{given.source}"
+
+
+def run(given, backend, monkeypatch):
+    """The buffers afterwards, of both launches one after the other."""
+    monkeypatch.setenv("EAS_BACKEND", backend)
+    kernel = eas.kernel(load_source(given.source, mk=mk, eas=eas)["kernel"])
+    found = []
+    for _ in range(2):
+        args = copies(given.args)
+        kernel[given.grid](*args, **given.meta)
+        found += [a for a in args if isinstance(a, np.ndarray)]
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, 5))
+def test_user_kernels_agree_with_the_interpreter(first, backend, monkeypatch):
+    if backend == "interp":
+        pytest.skip("the judge")
+    seeds = range(first, first + 5)  # one of each family
+    for seed in [seeds[first // 5 % 5]] if backend in METAL else seeds:
+        check(seed, monkeypatch, backend)
