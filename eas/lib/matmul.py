@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from eas import mk
-from eas.lib.arrays import Array, as_dtype, check_count, need, result
+from eas.lib.arrays import Array, as_dtype, check_count, dtype_of, need, result
+from eas.lib.gradients import column_sums_launch
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import (
     FLAT_BLOCK,
@@ -69,15 +70,6 @@ def vecmat_kernel(x, b, y, K, N, BK: constexpr, BN: constexpr):
     mk.store(y, mk.program_id(1) * N + cols, acc, cols < N)
 
 
-@kernel
-def add_rows_kernel(x, y, M, N, BN: constexpr):
-    cols = mk.program_id(0) * BN + mk.arange(0, BN)
-    acc = mk.load(x, cols, cols < N)
-    for row in range(1, M):
-        acc += mk.load(x, row * N + cols, cols < N)
-    mk.store(y, cols, acc, cols < N)
-
-
 def matvec(a: Array, x: Array, bias: Array | None, out: Array) -> None:
     """out = a @ x + bias of [M, K], K numbers and M numbers."""
     m, k = a.shape
@@ -90,10 +82,11 @@ def vecmat(x: Array, b: Array, out: Array) -> None:
     k, n = b.shape
     parts = max(1, min(k * n // SUM_PART, MOST_PARTS))
     bk, bn = mk.cdiv(mk.cdiv(k, parts), AT_ONCE) * AT_ONCE, strip(n, FLAT_BLOCK)
-    sums = out if parts == 1 else result(None, (mk.cdiv(k, bk), n), b.dtype if b.dtype.itemsize >= 4 else np.float32, b)
+    sums = out if parts == 1 else result(None, (mk.cdiv(k, bk), n), b.dtype if dtype_of(b).bits >= 32 else np.float32, b)
     vecmat_kernel[mk.cdiv(n, bn), mk.cdiv(k, bk)](x, b, sums, k, n, BK=bk, BN=bn)
     if parts > 1:
-        add_rows_kernel[mk.cdiv(n, bn)](sums, out, sums.shape[0], n, BN=bn)
+        launch, grid, rest = column_sums_launch(*sums.shape)
+        launch[grid](sums, None, out, None, *rest)
 
 
 @functools.lru_cache(maxsize=1024)  # the checks would take longer than a small product

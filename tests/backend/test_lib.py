@@ -267,3 +267,12 @@ def test_arguments_that_do_not_fit_are_refused(call, text):
 def test_an_error_in_a_shipped_kernel_shows_its_line(backend):
     with pytest.raises(eas.TypeMismatch, match=r"at softmax\.py:\d+\n +values = wide\(mk\.load"):
         softmax_kernel[2](*np.zeros((2, 6), np.int32), 3, BLOCK=4)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+def test_a_row_times_a_large_matrix_on_tensors(backend, kind):
+    """Large enough that parts of the sums are added by a second launch."""
+    k, n = 2049, 1030
+    y = lib.matmul(eas.ones((1, k), dtype=kind), eas.ones((k, n), dtype=kind))
+    assert (y.shape, y.dtype) == ((1, n), eas.dtypes.parse(kind))
+    assert set(y.to("f32").numpy().ravel()) == {2049.0 if kind == "f32" else 2048.0}
