@@ -14,7 +14,7 @@ import numpy as np
 from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
-from eas.facts import Fact
+from eas.facts import EQUALS, Fact
 from eas.frontend.active import is_tracing
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
@@ -556,8 +556,8 @@ def _check_devices(name: str, views: Mapping[str, ArgView]) -> None:
 
 
 def _holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:
-    if fact.kind == "equals_1":
-        return bool(value == 1)
+    if fact.kind in EQUALS:
+        return bool(value == EQUALS[fact.kind])
     if fact.kind == "divisible_16":
         return int(value) % 16 == 0
     if fact.kind == "aligned_64":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from eas import config
 from eas.errors import BackendUnavailable, EasError
+from eas.facts import NEAR
 
 if TYPE_CHECKING:
     from eas.ir import IRModule
@@ -47,7 +48,7 @@ class Runtime(ABC):
     """One way to run kernels. There is one object per backend, and threads may share it."""
 
     name: str
-    ignored_facts: frozenset[str] = frozenset({"in_place"})  # for those that run element after element
+    ignored_facts: frozenset[str] = frozenset({"in_place", "equals_0", *NEAR})  # for those that run element after element
     """Kinds of launch facts that make no difference to its code, and so no variants."""
     used_hints: frozenset[str] = frozenset()
     """Hints to a target (`num_warps`) that make a difference to its code."""

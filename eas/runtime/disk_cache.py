@@ -101,8 +101,10 @@ class DiskCache:
 
     def stats(self) -> CacheStats:
         """Number and size of the entries on disk."""
-        sizes = [status.st_size for path, status in self._files() if path.suffix == _SUFFIX]
-        return CacheStats(len(sizes), sum(sizes))
+        entries = nbytes = 0
+        for _, size, _ in self._entries():
+            entries, nbytes = entries + 1, nbytes + size
+        return CacheStats(entries, nbytes)
 
     def clear(self) -> None:
         """Remove every entry; files that are not ours stay, as do those being written now."""
@@ -111,44 +113,43 @@ class DiskCache:
 
     def _evict(self) -> None:
         """Bring the cache below its bound by removing the least recently used entries."""
-        entries = self._entries()
-        nbytes = sum(size for _, size, _ in entries)
+        nbytes = self.stats().nbytes
         if nbytes <= self.max_nbytes:
             return
-        for _, size, path in sorted(entries):
+        for _, size, path in sorted(self._entries()):
             if nbytes <= self.max_nbytes * _EVICT_TO:
                 break
             self._remove(path)
             nbytes -= size
 
-    def _entries(self) -> list[tuple[int, int, Path]]:
+    def _entries(self) -> Iterator[tuple[int, int, str]]:
         """(time of last use, size, path) of each entry; what killed processes left is removed."""
-        entries = []
         now = time.time()
-        for path, status in self._files():
-            if path.suffix == _SUFFIX:
-                entries.append((status.st_mtime_ns, status.st_size, path))
-            elif now - status.st_mtime > _TEMP_LIFETIME_S:
-                self._remove(path)
-        return entries
+        for entry in self._files():
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # another process has removed it
+                continue
+            if entry.name.endswith(_SUFFIX):
+                yield status.st_mtime_ns, status.st_size, entry.path
+            elif entry.name.startswith(_TEMP_PREFIX) and now - status.st_mtime > _TEMP_LIFETIME_S:
+                self._remove(entry.path)
 
-    def _remove(self, path: Path) -> None:
+    def _remove(self, path: str) -> None:
         try:
-            path.unlink(missing_ok=True)
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
         except OSError as error:
             self.problem = f"cannot remove {path}: {error.strerror or error}"
 
-    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Our entries and temporary files; what other processes remove meanwhile is left out."""
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        """What lies where entries are kept; strings, and one folder at a time, for a full cache is large."""
         if self.root is None:
             return
-        for first in _fan_out(self.root):
+        for first in _fan_out(str(self.root)):
             for second in _fan_out(first):
-                for entry in _scan(second):
-                    if not entry.name.endswith(_SUFFIX) and not entry.name.startswith(_TEMP_PREFIX):
-                        continue
-                    with contextlib.suppress(OSError):
-                        yield Path(entry.path), entry.stat(follow_symlinks=False)
+                yield from _scan(second)
 
 
 def default_cache() -> DiskCache:
@@ -259,7 +260,7 @@ def _write_atomically(path: Path, blob: bytes) -> None:
         raise
 
 
-def _scan(folder: Path) -> list[os.DirEntry[str]]:
+def _scan(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
@@ -267,9 +268,9 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def _fan_out(folder: Path) -> list[Path]:
+def _fan_out(folder: str) -> list[str]:
     return [
-        Path(entry.path)
+        entry.path
         for entry in _scan(folder)
         if len(entry.name) == 2 and entry.is_dir(follow_symlinks=False)
     ]

@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from eas.errors import SourcePlace
-from eas.facts import Fact
+from eas.facts import EQUALS, Fact
 from eas.runtime import elf, jit
 from eas.runtime import launch_layout as ll
 from eas.runtime.cpu import ErrorRecord, LoadedKernel, raise_error
@@ -200,7 +200,7 @@ _KINDS = {
     "constant": ll.CONSTANT,
 }
 _FACTS = {
-    "equals_1": ll.EQUALS_1, "positive": ll.POSITIVE, "divisible_16": ll.DIVISIBLE_16,
+    **dict.fromkeys(EQUALS, ll.EQUALS), "positive": ll.POSITIVE, "divisible_16": ll.DIVISIBLE_16,
     "aligned_64": ll.ALIGNED_64, "disjoint": ll.DISJOINT, "fits_32": ll.FITS_32, "in_place": ll.IN_PLACE,
 }  # fmt: skip
 Words = ctypes.Array[ctypes.c_uint64]
@@ -287,9 +287,8 @@ def _or_missing(value: object) -> object:
 def _fact_row(fact: Fact, params: tuple[Param, ...]) -> list[int]:
     slots = {p.name: p.slot for p in params}
     written = sum(1 << p.slot for p in params if p.is_written)
-    return _words(
-        {"kind": _FACTS[fact.kind], "slot": slots.get(fact.arg, 0), "written": written}, ll.FACT
-    )
+    row = {"kind": _FACTS[fact.kind], "slot": slots.get(fact.arg, 0), "written": written, "number": EQUALS.get(fact.kind, 0)}
+    return _words(row, ll.FACT)
 
 
 # --- the function ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 
 from eas import config
+from eas.runtime.launch_settings import setting_now
 
 # Lines of /proc/cpuinfo that say what the processor is; the others are clocks and positions.
 _IDENTITY = frozenset(
@@ -56,7 +57,7 @@ def host_cpu() -> HostCpu:
 
 def num_threads() -> int:
     """Threads that a launch may use: `EAS_NUM_THREADS`, or the cores this process may run on."""
-    asked = config.num_threads()
+    asked = setting_now(config.num_threads)
     if asked:
         return asked
     if hasattr(os, "sched_getaffinity"):

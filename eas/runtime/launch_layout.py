@@ -14,13 +14,13 @@ PLAN = (
 # Rows of its tables, 8 words each.
 PARAM = ("kind", "name", "default", "expected", "slot", "flags", "nbytes")
 GUARD = ("kind", "object", "a", "b", "c")
-FACT = ("kind", "slot", "written")
+FACT = ("kind", "slot", "written", "number")
 VARIANT = ("facts", "code", "scratch_nbytes", "rate")
 ROW_WORDS = 8
 
 BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT = range(6)  # PARAM.kind
 DICT_ITEM, CELL, FUNCTION = range(3)  # GUARD.kind
-EQUALS_1, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32, IN_PLACE = range(7)  # FACT.kind
+EQUALS, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32, IN_PLACE = range(7)  # FACT.kind
 
 # PyArrayObject_fields of NumPy 1 and 2 on 64-bit CPython with a GIL; probed before use.
 ARRAY_OFFSETS = {"type": 8, "data": 16, "ndim": 24, "shape": 32, "dtype": 56, "flags": 64}

@@ -15,7 +15,7 @@ from eas.runtime.launch_layout import (
     DISJOINT,
     DIVISIBLE_16,
     ENDS,
-    EQUALS_1,
+    EQUALS,
     ERROR_NBYTES,
     FACT,
     FACTS,
@@ -77,23 +77,23 @@ next:
   %more = icmp slt i64 %i, %n_facts
   br i1 %more, label %fact, label %end
 fact:
-{row("facts")}{field(FACT, "row", "kind")}{field(FACT, "row", "slot")}{field(FACT, "row", "written")}
+{row("facts")}{field(FACT, "row", "kind")}{field(FACT, "row", "slot")}{field(FACT, "row", "written")}{field(FACT, "row", "number")}
   %word.p = getelementptr i64, ptr %frame, i64 %slot
   %word = load i64, ptr %word.p
   %low4 = and i64 %word, 15
   %low6 = and i64 %word, 63
-  %is_1 = icmp eq i64 %word, 1
+  %is_it = icmp eq i64 %word, %number
   %is_positive = icmp sgt i64 %word, 0
   %is_16 = icmp eq i64 %low4, 0
   %is_64 = icmp eq i64 %low6, 0
-  switch i64 %kind, label %known [ i64 {EQUALS_1}, label %equals_1
+  switch i64 %kind, label %known [ i64 {EQUALS}, label %equals
                                    i64 {POSITIVE}, label %positive
                                    i64 {DIVISIBLE_16}, label %divisible_16
                                    i64 {ALIGNED_64}, label %aligned_64
                                    i64 {DISJOINT}, label %disjoint
                                    i64 {IN_PLACE}, label %in_place
                                    i64 {FITS_32}, label %fits_32 ]
-equals_1:
+equals:
   br label %known
 positive:
   br label %known
@@ -113,7 +113,7 @@ fits_32:
   %small = call i1 @all_fit_32(ptr %plan, ptr %frame)
   br label %known
 known:
-  %holds = phi i1 [ false, %fact ], [ %is_1, %equals_1 ], [ %is_positive, %positive ], [ %is_16, %divisible_16 ], [ %is_64, %aligned_64 ], [ %apart, %disjoint ], [ %same, %in_place ], [ %small, %fits_32 ]
+  %holds = phi i1 [ false, %fact ], [ %is_it, %equals ], [ %is_positive, %positive ], [ %is_16, %divisible_16 ], [ %is_64, %aligned_64 ], [ %apart, %disjoint ], [ %same, %in_place ], [ %small, %fits_32 ]
   %bit0 = zext i1 %holds to i64
   %bit = shl i64 %bit0, %i
   %bits1 = or i64 %bits, %bit

@@ -12,7 +12,8 @@ Where another library already keeps threads that OpenMP gave it, a job runs on t
 two pools that wait for work in turns would take the cores from each other.
 
 Waiting is never unbounded spinning: a worker without work and a caller without programs look at a
-counter for `SPIN_NS`, then sleep on a condition variable.
+counter for `FIRST_NS`, go on with that until `SPIN_NS` as long as nobody else wants the core, then
+sleep on a condition variable. To wake a sleeping thread takes as long as 50 us on a virtual machine.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ import sys
 
 from eas.runtime.pool_worker_llvm import JOB, WORKER
 
-SPIN_NS = 10_000
-INLINE_PS = 25_000_000  # a grid that takes less than 25 us is not worth waking a thread
+FIRST_NS = 10_000
+SPIN_NS = 100_000  # twice what it takes to wake a thread that sleeps
+INLINE_PS = 25_000_000  # a grid that takes less than 25 us is not worth another thread
+WAKE_PS = 100_000_000  # one that takes less than 100 us is not worth waking a thread, unless others followed closely
+CLOSE_NS = 200_000
 CHUNK_PS = 10_000_000  # programs are taken in runs of at least 10 us where their time is known
 _PAUSE = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
@@ -38,8 +42,11 @@ def pool_text(arch: str) -> str:
         "CLOCK_MONOTONIC": "6" if is_mac else "1",
         "SIG_SETMASK": "3" if is_mac else "2",
         "SIGBUS": "10" if is_mac else "7",
+        "FIRST_NS": str(FIRST_NS),
         "SPIN_NS": str(SPIN_NS),
         "INLINE_PS": f"{INLINE_PS}.0",
+        "WAKE_PS": f"{WAKE_PS}.0",
+        "CLOSE_NS": str(CLOSE_NS),
         "CHUNK_PS": str(CHUNK_PS),
     }
     text = _DECLARATIONS + _TIME + _ARENA + JOB + WORKER + _SPREAD + _RUN
@@ -65,6 +72,7 @@ _DECLARATIONS = """
 @has_key = internal global i32 0
 @key = internal global i64 0
 @tickets = internal global i32 0, align 64
+@last_asked = internal global i64 0
 @team_run = internal global ptr null
 @team_size = internal global ptr null
 
@@ -87,6 +95,7 @@ declare i32 @posix_memalign(ptr, i64, i64)
 declare ptr @calloc(i64, i64)
 declare void @free(ptr)
 declare i32 @getpid()
+declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
@@ -116,11 +125,17 @@ look:
   %v = load atomic i32, ptr %word monotonic, align 4
   %is = icmp eq i32 %v, %value
   %on = icmp eq i1 %is, %equal
-  br i1 %on, label %pause, label %end
-pause:
-  $PAUSE
+  br i1 %on, label %wait, label %end
+wait:
   %t = call i64 @now_ns()
   %dt = sub i64 %t, %start
+  %is_short = icmp ult i64 %dt, $FIRST_NS
+  br i1 %is_short, label %pause, label %yield
+pause:
+  $PAUSE
+  br label %look
+yield:
+  %rc = call i32 @sched_yield()
   %late = icmp ugt i64 %dt, $SPIN_NS
   br i1 %late, label %end, label %look
 end:
@@ -427,6 +442,25 @@ own:
 """
 
 _RUN = """
+; Whether another thread would have to be woken for this job alone: none is awake, and the last job is
+; a while ago. Where jobs follow closely, one that is woken finds the next of them without sleeping.
+define internal i1 @all_asleep(i64 %now) nounwind {
+entry:
+  %team = load ptr, ptr @team_run
+  %own = icmp eq ptr %team, null
+  %last = load atomic i64, ptr @last_asked monotonic, align 8
+  store atomic i64 %now, ptr @last_asked monotonic, align 8
+  %since = sub i64 %now, %last
+  %is_lone = icmp ugt i64 %since, $CLOSE_NS
+  %parked = load atomic i32, ptr @parked monotonic, align 4
+  %workers = load atomic i64, ptr @workers monotonic, align 8
+  %parked64 = sext i32 %parked to i64
+  %none_up = icmp sge i64 %parked64, %workers
+  %a = and i1 %own, %is_lone
+  %b = and i1 %a, %none_up
+  ret i1 %b
+}
+
 ; Runs fn(args, begin, end, scratch) over all of [0, n); 0, or an errno. chunk 0: sizes are chosen by
 ; what `rate` remembers. rate: null, or a word of the kernel, 0 at first.
 define i32 @eas_pool_run(ptr %fn, ptr %args, i64 %n, i64 %chunk, i64 %threads, i64 %nbytes, ptr %rate) nounwind {
@@ -482,7 +516,14 @@ known:
   %run0 = udiv i64 $CHUNK_PS, %ps
   %min1 = call i64 @llvm.umax.i64(i64 %run0, i64 1)
   %is_long = fcmp ogt double %total, $INLINE_PS
-  br i1 %is_long, label %spread_all, label %try
+  br i1 %is_long, label %look, label %try
+look:
+  %is_worth_waking = fcmp ogt double %total, $WAKE_PS
+  br i1 %is_worth_waking, label %spread_all, label %ask_who
+ask_who:
+  %here = call i64 @now_ns()
+  %asleep = call i1 @all_asleep(i64 %here)
+  br i1 %asleep, label %try, label %spread_all
 spread_all:
   call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min1, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
   br label %ok

@@ -142,11 +142,11 @@ spun:
 sleep:
   %p0 = load i32, ptr @parked
   %p1 = add i32 %p0, 1
-  store i32 %p1, ptr @parked
+  store atomic i32 %p1, ptr @parked monotonic, align 4
   %rc3 = call i32 @pthread_cond_wait(ptr @work, ptr @lock)
   %p2 = load i32, ptr @parked
   %p3 = sub i32 %p2, 1
-  store i32 %p3, ptr @parked
+  store atomic i32 %p3, ptr @parked monotonic, align 4
   br label %search
 join:
   %helpersp = getelementptr %job, ptr %job, i64 0, i32 8
@@ -227,7 +227,7 @@ made:
   %id = load i64, ptr %thread
   %rc6 = call i32 @pthread_detach(i64 %id)
   %n1 = add i64 %n, 1
-  store i64 %n1, ptr @workers
+  store atomic i64 %n1, ptr @workers monotonic, align 8
   br label %next
 restore:
   %rc7 = call i32 @pthread_sigmask(i32 $SIG_SETMASK, ptr %old, ptr null)

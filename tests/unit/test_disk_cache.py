@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -349,6 +350,18 @@ def test_short_processes_check_too(tmp_path, monkeypatch):
     for i in range(400):
         DiskCache(tmp_path, check_every=4).put(f"{i % 3}", b"data")
     assert 50 < len(calls) < 150
+
+
+def test_the_check_needs_no_memory_for_each_entry(tmp_path):
+    cache = DiskCache(tmp_path, check_every=10_000)
+    for i in range(1000):
+        cache.put(str(i), b"data")
+    tracemalloc.start()
+    try:
+        cache._evict()
+        assert tracemalloc.get_traced_memory()[1] < 150_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_entry_larger_than_the_cache_is_not_stored(tmp_path):
