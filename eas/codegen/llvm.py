@@ -9,6 +9,7 @@ from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import Reg, Text, bits_of, register_type, scratch_type
+from eas.codegen.private_copies import COPY_NBYTES, PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Loc, Region, Value
@@ -42,7 +43,17 @@ class NativeCode:
 def generate(module: IRModule, check_bounds: bool = False) -> NativeCode:
     """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
     emitter = Emitter(module, check_bounds)
-    text = emitter.kernel()
+    private: tuple[PrivateBuffer, ...] = module.attr("private", ())
+    if not private:
+        functions = [emitter.kernel(ENTRY)]
+    else:
+        functions = [emitter.kernel("shared", "internal "), choose_copies(emitter.t, ENTRY, module.args, private, emitter.scratch_nbytes)]
+        other = Emitter(module, check_bounds)
+        other.private, other.t.helpers, other.t.declarations = {index for index, _, _ in private}, emitter.t.helpers, emitter.t.declarations
+        functions.insert(1, other.kernel("private", "internal "))
+        emitter.scratch_nbytes += len(private) * COPY_NBYTES
+    t = emitter.t
+    text = "\n".join([*t.helpers.values(), *t.declarations.values(), *functions, "!0 = !{i32 1}"]) + "\n"
     return NativeCode(text, ENTRY, emitter.scratch_nbytes, emitter.places, emitter.logs)
 
 
@@ -56,6 +67,7 @@ class Emitter:
             a.value: i for i, a in enumerate(module.args) if a.is_buffer
         }
         self.logs: list[LogFormat] = []
+        self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
         self.uses_streams = False
         self.t = Text()
         self.regs: dict[Value, Reg] = {}
@@ -65,7 +77,8 @@ class Emitter:
 
     # --- the function ---------------------------------------------------------------------------
 
-    def kernel(self) -> str:
+    def kernel(self, symbol: str, linkage: str = "") -> str:
+        """The function that runs programs one after another."""
         t = self.t
         self._arguments()
         if self.module.attr("rows"):
@@ -76,33 +89,49 @@ class Emitter:
         if self.uses_streams:
             t.line("fence seq_cst")  # whoever waits for this thread sees what bypassed the cache
         t.line("ret void")
-        head = f"define void @{ENTRY}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
-        return (
-            "\n".join([*t.helpers.values(), *t.declarations.values(), head, *t.lines, "}", "!0 = !{i32 1}"]) + "\n"
-        )
+        head = f"define {linkage}void @{symbol}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
+        return "\n".join([head, *t.lines, "}"])
 
     def _programs(self) -> None:
-        """One program after another."""
+        """One program after another; ids count up as a number of three digits does."""
         t = self.t
-        t.line("br label %programs")
-        t.label("programs")
-        t.line("%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]")
-        t.line("%more = icmp slt i64 %program, %end")
-        t.line("br i1 %more, label %run, label %done")
-        t.label("run")
         first, second, size, other = self._axes()
         for line in (
-            f"%row = sdiv i64 %program, %{size}",
-            f"%{first} = srem i64 %program, %{size}",
-            f"%{second} = srem i64 %row, %{other}",
-            f"%pid2 = sdiv i64 %row, %{other}",
+            f"%row = sdiv i64 %begin, %{size}",
+            f"%first0 = srem i64 %begin, %{size}",
+            f"%second0 = srem i64 %row, %{other}",
+            f"%third0 = sdiv i64 %row, %{other}",
+            "br label %programs",
         ):
             t.line(line)
+        t.label("programs")
+        for line in (
+            "%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]",
+            f"%{first} = phi i64 [ %first0, %entry ], [ %first1, %program_end ]",
+            f"%{second} = phi i64 [ %second0, %entry ], [ %second1, %program_end ]",
+            "%pid2 = phi i64 [ %third0, %entry ], [ %third1, %program_end ]",
+            "%more = icmp slt i64 %program, %end",
+            "br i1 %more, label %run, label %done",
+        ):
+            t.line(line)
+        t.label("run")
         self.region(self.module.body)
         t.line("br label %program_end")
         t.label("program_end")
-        t.line("%next_program = add nsw i64 %program, 1")
-        t.line("br label %programs")
+        for line in (
+            "%next_program = add nsw i64 %program, 1",
+            f"%first_up = add nsw i64 %{first}, 1",
+            f"%first_over = icmp eq i64 %first_up, %{size}",
+            "%first1 = select i1 %first_over, i64 0, i64 %first_up",
+            "%carry = zext i1 %first_over to i64",
+            f"%second_up = add nsw i64 %{second}, %carry",
+            f"%second_over = icmp eq i64 %second_up, %{other}",
+            "%second1 = select i1 %second_over, i64 0, i64 %second_up",
+            "%carry2 = zext i1 %second_over to i64",
+            "%third1 = add nsw i64 %pid2, %carry2",
+            "br label %programs",
+        ):
+            t.line(line)
 
     def _rows_of_programs(self) -> None:
         """One row after another, each through all programs side by side."""
@@ -385,7 +414,8 @@ class Emitter:
     def _hreduce(self, inst: Inst) -> None:
         """Fold the upper half of the lanes onto the lower half until one is left."""
         t, region = self.t, inst.regions[0]
-        values, lanes, outer = [self.regs[v] for v in inst.operands], inst["lanes"], self.lanes
+        lanes, outer = inst["lanes"], self.lanes
+        values = [t.splat(self.regs[v], lanes) for v in inst.operands]  # no loop ran: still the neutral element
         while lanes > 1:
             lanes //= 2
             halves = [_half(t, v, first, lanes) for first in (0, lanes) for v in values]

@@ -160,25 +160,21 @@ def _to_odd(t: Text, x: Reg) -> Reg:
 
 
 def _float_to_int(t: Text, x: Reg, dst: DType) -> Reg:
-    low, high = float(dst.min), float(dst.max + 1)
-    is_high = t.compare("fcmp oge", x, t.like(high, x))
-    # Everything that truncates to dst.min or above is inside; low - 1 may round to low in f32.
-    is_low = t.compare(
-        "fcmp ole", x, t.like(low - 1 if low - 1 != low and _fits(low - 1, x) else low, x)
-    )
-    bad = t.op("or", t.op("or", is_high, is_low), t.compare("fcmp uno", x, x))
-    safe = t.select(bad, t.like(0.0, x), x)
+    """Truncated; NaN is 0, and what is outside is the nearest integer inside."""
+    number = t.select(t.compare("fcmp ord", x, x), x, t.like(0.0, x))
+    digits = 24 if x.element == "float" else 53
+    is_exact = dst.max < 1 << digits
+    # Else the largest float below the end of the range: what is above it gets the largest integer in the end.
+    top = float(dst.max if is_exact else dst.max + 1 - (1 << dst.max.bit_length() - digits))
+    for word, end in (("fcmp ogt", float(dst.min)), ("fcmp olt", top)):
+        limit = t.like(end, x)
+        number = t.select(t.compare(word, number, limit), number, limit)
     if dst.bits < 32:  # through i32, which vectors convert to in one instruction
-        inside = t.convert("trunc", t.convert("fptosi", safe, "i32"), register_type(dst))
-    else:
-        inside = t.convert("fptosi" if dst.is_signed else "fptoui", safe, register_type(dst))
-    result = t.select(is_high, t.like(dst.max, inside), inside)
-    return t.select(is_low, t.like(dst.min, inside), result)
-
-
-def _fits(value: float, x: Reg) -> bool:
-    """Whether a bound is exact in the type of x."""
-    return abs(value) < 2.0 ** (24 if x.element == "float" else 53)
+        return t.convert("trunc", t.convert("fptosi", number, "i32"), register_type(dst))
+    inside = t.convert("fptosi" if dst.is_signed else "fptoui", number, register_type(dst))
+    if is_exact:
+        return inside
+    return t.select(t.compare("fcmp ogt", x, t.like(top, x)), t.like(dst.max, inside), inside)
 
 
 def _int_to_float(t: Text, x: Reg, src: DType, dst: DType) -> Reg:

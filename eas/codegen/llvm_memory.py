@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from eas.codegen import strided
 from eas.codegen.contract import contract
 from eas.codegen.count_lanes import count
+from eas.codegen.hold_mask import hold_mask, is_on, load_around
 from eas.codegen.llvm_casts import decode, encode, rounded
 from eas.codegen.llvm_ops import nan_max, zero_of
 from eas.codegen.llvm_text import (
@@ -25,6 +27,7 @@ from eas.codegen.sort_rows import sort_row
 from eas.codegen.vector_scan import vscan
 from eas.dtypes import DType
 from eas.ir import Inst, Trait
+from eas.schedule.target import STREAM_NBYTES
 from eas.types import Space, Type
 
 if TYPE_CHECKING:
@@ -75,7 +78,8 @@ def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return _guarded_load(
             emitter, kind, pointer, operands[1], operands[2] if len(operands) > 2 else None
         )
-    mask = t.splat(operands[1], lanes)
+    held = t.splat(operands[1], lanes)
+    mask = is_on(t, held)
     nothing = Reg("zeroinitializer", element, lanes)
     other = t.splat(operands[2], lanes) if len(operands) > 2 else None
     is_plain = element == register_type(kind.dtype)
@@ -86,6 +90,14 @@ def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     )
     found: list[Reg] = []
     call = f"call {nothing.type} {symbol}({pointer}, i32 {_alignment(kind)}, {mask}, {through})"
+    if dict(inst.attrs).get("sure"):
+        middle = dict(inst.attrs).get("middle")
+        if middle is not None and not emitter.check_bounds:
+            raw = load_around(t, pointer, middle, held, through, _alignment(kind))
+        else:
+            raw = t.let(call, element, lanes)
+        value = _from_memory(t, raw, kind)
+        return value if other is None or is_plain else t.select(mask, value, other)
     skipped, loaded = when(emitter, _any(t, mask), lambda: found.append(t.let(call, element, lanes)))
     phi = f"phi {nothing.type} [ {through.text}, %{skipped} ], [ {found[0].text}, %{loaded} ]"
     value = _from_memory(t, t.let(phi, element, lanes), kind)
@@ -131,7 +143,6 @@ def _vstore(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg,
     return ()
 
 
-_STREAM_NBYTES = 16  # what large NumPy arrays are aligned to; the write buffers join the pieces
 _CACHE_NBYTES = 1 << 23
 
 
@@ -139,7 +150,7 @@ def _stream(emitter: Emitter, value: Reg, pointer: Reg) -> None:
     """Store past the cache, in pieces of 16 bytes."""
     t = emitter.t
     emitter.uses_streams = True
-    lanes = _STREAM_NBYTES * 8 // bits_of(value.element)
+    lanes = STREAM_NBYTES * 8 // bits_of(value.element)
     for first in range(0, value.lanes, lanes):
         order = ", ".join(f"i32 {first + i}" for i in range(lanes))
         piece = t.let(
@@ -148,7 +159,7 @@ def _stream(emitter: Emitter, value: Reg, pointer: Reg) -> None:
             lanes,
         )
         at = t.let(f"getelementptr {value.element}, {pointer}, i64 {first}", "ptr", 1)
-        t.line(f"store {piece}, {at}, align {_STREAM_NBYTES}, !nontemporal !0")
+        t.line(f"store {piece}, {at}, align {STREAM_NBYTES}, !nontemporal !0")
 
 
 def _can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
@@ -157,7 +168,7 @@ def _can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     if base is None:
         return Reg("false", "i1")
     address = t.convert("ptrtoint", operands[0], "i64")
-    low = t.op("and", address, t.like(_STREAM_NBYTES - 1, address))
+    low = t.op("and", address, t.like(STREAM_NBYTES - 1, address))
     return t.op("and", t.compare("icmp eq", low, t.like(0, low)), _is_large(emitter, inst, base))
 
 
@@ -174,7 +185,7 @@ def _stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return Reg("-1", "i32")
     nbytes = inst.operands[0].dtype.nbytes
     address = t.convert("ptrtoint", operands[0], "i64")
-    low = t.op("and", t.op("sub", t.like(0, address), address), t.like(_STREAM_NBYTES - 1, address))
+    low = t.op("and", t.op("sub", t.like(0, address), address), t.like(STREAM_NBYTES - 1, address))
     head = t.convert("trunc", t.op("udiv", low, t.like(nbytes, low)), "i32")
     allowed = _is_large(emitter, inst, base)
     if nbytes < 4:  # no store of a single one gets past the cache
@@ -238,6 +249,31 @@ def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, 
     return ()
 
 
+def _stride_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+    kind, (pointer, step) = inst.operands[0].type, operands
+    if emitter.check_bounds:
+        return _checked_load(emitter, inst, [_spread(emitter, kind, pointer, step)])
+    raw = strided.load(emitter.t, _stored_type(kind), pointer, step, emitter.lanes, _alignment(kind))
+    return _from_memory(emitter.t, raw, kind)
+
+
+def _stride_store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+    kind, (pointer, step, value) = inst.operands[0].type, operands
+    if emitter.check_bounds:
+        return _checked_store(emitter, inst, [_spread(emitter, kind, pointer, step), value])
+    raw = _to_memory(emitter.t, emitter.t.splat(value, emitter.lanes), kind)
+    strided.store(emitter.t, raw, pointer, step, _alignment(kind))
+    return ()
+
+
+def _spread(emitter: Emitter, kind: Type, pointer: Reg, step: Reg) -> Reg:
+    """The address of each lane."""
+    t, lanes = emitter.t, emitter.lanes
+    numbers = Reg("<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">", "i64", lanes)
+    offset = t.op("mul", numbers, t.splat(step, lanes))
+    return t.let(f"getelementptr {_stored_type(kind)}, {pointer}, {offset}", "ptr", lanes)
+
+
 def when(emitter: Emitter, condition: Reg, body: Callable[[], None]) -> tuple[str, str]:
     """`if (condition) body()`; returns the blocks that reach the end, without and with the body."""
     t = emitter.t
@@ -290,20 +326,20 @@ def _atomic(kind: str) -> Callable[[Emitter, Inst, Sequence[Reg]], Reg]:
             "zeroinitializer" if lanes > 1 else zero_of(dtype).text, register_type(dtype), lanes
         )
         mask = wide[1 + count] if len(wide) > 1 + count else None
+        is_private = emitter.bases.get(inst.operands[0]) in emitter.private
+        change = plain_step if is_private else atomic_step
         for lane in range(lanes):
             pointer, *values = (t.extract(r, lane) for r in wide[: 1 + count])
             found: list[Reg] = []
             if mask is None:
-                found.append(_atomic_step(emitter, kind, inst.operands[0].type, pointer, values))
+                found.append(change(t, kind, inst.operands[0].type, pointer, values))
                 old = found[0]
             else:
 
                 def step(
                     pointer: Reg = pointer, values: list[Reg] = values, found: list[Reg] = found
                 ) -> None:
-                    found.append(
-                        _atomic_step(emitter, kind, inst.operands[0].type, pointer, values)
-                    )
+                    found.append(change(t, kind, inst.operands[0].type, pointer, values))
 
                 skipped, done = when(emitter, t.extract(mask, lane), step)
                 zero = zero_of(dtype)
@@ -318,20 +354,34 @@ def _atomic(kind: str) -> Callable[[Emitter, Inst, Sequence[Reg]], Reg]:
     return spell
 
 
-def _atomic_step(emitter: Emitter, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
-    t, dtype = emitter.t, space.dtype
-    element = _stored_type(space)
+def plain_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
+    """What `atomic_step` does, where no other thread sees the memory."""
+    element, dtype = _stored_type(space), space.dtype
+    old = t.let(f"load {element}, {pointer}, align {_alignment(space)}", element, 1)
+    if dtype.is_float:
+        new = _updated(t, kind, dtype, old, values)
+    elif kind in _RMW_INT:
+        new = t.op(_RMW_INT[kind], old, values[0])
+    else:
+        new = t.call(f"llvm.{'s' if dtype.is_signed else 'u'}{kind}", element, old, values[0])
+    t.line(f"store {new}, {pointer}, align {_alignment(space)}")
+    return old
+
+
+def atomic_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
+    """One lane of an atomic; the result is what was in memory."""
+    element, dtype = _stored_type(space), space.dtype
     if not dtype.is_float and kind in _RMW_INT:
         return t.let(f"atomicrmw {_RMW_INT[kind]} {pointer}, {values[0]} monotonic", element, 1)
     if not dtype.is_float and kind in ("max", "min"):
         word = kind if dtype.is_signed else "u" + kind
         return t.let(f"atomicrmw {word} {pointer}, {values[0]} monotonic", element, 1)
-    return _cas_loop(emitter, kind, space, pointer, values)
+    return _cas_loop(t, kind, space, pointer, values)
 
 
-def _cas_loop(emitter: Emitter, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
+def _cas_loop(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
     """Floats, and formats narrower than their register: compare and exchange the bits in memory."""
-    t, dtype = emitter.t, space.dtype
+    dtype = space.dtype
     element = _stored_type(space)
     word = f"i{8 * dtype.nbytes if space.space is Space.DEVICE else {'float': 32, 'double': 64}.get(element, 8 * dtype.nbytes)}"
     before, head, done = t.block, t.new_label("cas"), t.new_label("swapped")
@@ -343,7 +393,7 @@ def _cas_loop(emitter: Emitter, kind: str, space: Type, pointer: Reg, values: li
     t.line("")
     raw = t.convert("bitcast", current, element) if element != word else current
     old = _from_memory(t, raw, space)
-    new = _updated(t, kind, dtype, old, values, current, space)
+    new = _updated(t, kind, dtype, old, values)
     bits = _to_memory(t, new, space)
     bits = t.convert("bitcast", bits, word) if bits.element != word else bits
     if kind == "cas":
@@ -361,9 +411,7 @@ def _cas_loop(emitter: Emitter, kind: str, space: Type, pointer: Reg, values: li
     return old
 
 
-def _updated(
-    t: Text, kind: str, dtype: DType, old: Reg, values: list[Reg], current: Reg, space: Type
-) -> Reg:
+def _updated(t: Text, kind: str, dtype: DType, old: Reg, values: list[Reg]) -> Reg:
     if kind == "cas":
         return values[1]
     if kind == "xchg":
@@ -387,6 +435,11 @@ def _device_assert(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tup
         failed = _any(t, failed)
     report(emitter, failed, 1, emitter.place(inst["message"], inst.loc))
     return ()
+
+
+def _vany(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+    flags = operands[0]
+    return flags if flags.lanes == 1 else _any(emitter.t, flags)
 
 
 def _any(t: Text, flags: Reg) -> Reg:
@@ -488,7 +541,7 @@ def _checked(
         size = t.splat(emitter.buffer_size(base), lanes)
         inside = t.compare("icmp ult", index, size)
         mask = (
-            t.splat(operands[1 + values], lanes)
+            is_on(t, t.splat(operands[1 + values], lanes))
             if len(operands) > 1 + values
             else t.number(1, "i1", lanes)
         )
@@ -521,10 +574,11 @@ def _report_lanes(emitter: Emitter, inst: Inst, base: int, wrong: Reg, index: Re
     when(emitter, _any(t, wrong), body)
 
 
+_checked_load, _checked_store = _checked(_load, 0), _checked(_store, 1)
 MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
-    "load": _checked(_load, 0), "store": _checked(_store, 1),
-    "can_stream": _can_stream, "stream_head": _stream_head,
-    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
+    "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "stride_store": _stride_store,
+    "hold": hold_mask, "can_stream": _can_stream, "stream_head": _stream_head,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "vany": _vany, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
     **{f"atomic_{kind}": _checked(_atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

@@ -90,6 +90,15 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         dtype = inst.out.dtype
         if dtype.is_float:
             return _float_divide(t, a, b, dtype, wants_quotient)
+        attrs = dict(inst.attrs)
+        is_natural, is_number = attrs.get("natural"), not b.text.startswith("%")
+        if is_natural and attrs["by_positive"] and (is_number or a.lanes == 1):
+            return _natural(t, a, b, wants_quotient)
+        if is_natural and not is_number and a.lanes == 1:
+            return _if_positive(t, b, lambda: _natural(t, a, b, wants_quotient), lambda: general(t, dtype, a, b))
+        return general(t, dtype, a, b)
+
+    def general(t: Text, dtype: DType, a: Reg, b: Reg) -> Reg:
         zero, one = t.like(0, a), t.like(1, a)
         by_zero = t.compare("icmp eq", b, zero)
         safe = t.select(by_zero, one, b)
@@ -112,6 +121,25 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         return t.select(by_zero, zero, quotient if wants_quotient else rest)
 
     return spell
+
+
+def _natural(t: Text, a: Reg, b: Reg, wants_quotient: bool) -> Reg:
+    """Of numbers that are not negative, by one that is positive."""
+    quotient = t.op("udiv", a, b)
+    return quotient if wants_quotient else t.op("sub", a, t.op("mul", quotient, b))
+
+
+def _if_positive(t: Text, number: Reg, then: Callable[[], Reg], other: Callable[[], Reg]) -> Reg:
+    labels, done = [t.new_label("positive"), t.new_label("not_positive")], t.new_label("divided")
+    is_positive = t.compare("icmp sgt", number, t.like(0, number))
+    t.line(f"br {is_positive}, label %{labels[0]}, label %{labels[1]}")
+    sides = []
+    for label, side in zip(labels, (then, other), strict=True):
+        t.label(label)
+        sides.append(f"[ {side().text}, %{t.block} ]")
+        t.line(f"br label %{done}")
+    t.label(done)
+    return t.let(f"phi {number.type} {', '.join(sides)}", number.element, 1)
 
 
 def _is_plain_divisor(t: Text, b: Reg) -> bool:

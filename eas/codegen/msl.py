@@ -354,11 +354,12 @@ class Emitter:
             return f"simdgroup_{type_name(t.dtype)}8x8"
         if t.is_pointer:
             base = self.bases[value]
-            const = "const " if isinstance(base, Arg) and base.name not in self.written and self._is_const(base) else ""
+            const = "const " if isinstance(base, Arg) and base.name not in self.written and self._is_const() else ""
             return f"{SPACES[t.space]} {const}{type_name(t.dtype)} *"
         return type_name(t.dtype, lanes)
 
-    def _is_const(self, base: Arg) -> bool:
+    def _is_const(self) -> bool:
+        """Whether nothing that is written can be what another argument only reads."""
         buffers = [a for a in self.module.args if a.is_buffer]
         return len(buffers) == 1 or all(a.attr("noalias") for a in buffers if a.name in self.written)
 

@@ -123,13 +123,13 @@ def vload(m: Emitter, inst: Inst) -> None:
     pointer, *rest = inst.operands
     n, t = width(m, inst), type_name(inst.out.dtype)
     if not rest:
-        m.define(inst, _as_vector(m, inst, _whole(m, inst, pointer)))
+        m.define(inst, _as_vector(inst, _whole(m, inst, pointer)))
         return
     mask = m.use(rest[0])
     other = m.use(rest[1]) if len(rest) > 1 else literal(0, inst.out.dtype)
     other = other if other.lanes == n else Expr(f"{t}{n}({other.text})", lanes=n)
     if mask.lanes == 1:  # all lanes or none
-        whole = _as_vector(m, inst, _whole(m, inst, pointer))
+        whole = _as_vector(inst, _whole(m, inst, pointer))
         held = rest[0] in m.held
         m.define(inst, whole if held else with_guard(choose(mask, whole, other), rest[0], whole))
         return
@@ -142,7 +142,7 @@ def vload(m: Emitter, inst: Inst) -> None:
     m.define(inst, Expr(made.text, lanes=n, weight=made.weight, reads=True, changing=made.changing))
 
 
-def _as_vector(m: Emitter, inst: Inst, whole: Expr) -> Expr:
+def _as_vector(inst: Inst, whole: Expr) -> Expr:
     if "packed_" not in whole.text:
         return whole
     text = f"{type_name(inst.operands[0].dtype, whole.lanes)}({whole.text})"

@@ -21,6 +21,7 @@ _ENTRY, _FIRST_ENTRY = 6, 8  # words of an entry of the table, and in front of t
 _UNROLL = 4
 _AT_ONCE = 4  # panels that are packed together
 _FEW_ROWS = 12  # b is read once or twice then: a copy would not pay
+_NEAR = 3 << 13  # bytes of b that stay in an L1 cache of 32 KiB, whatever their distances
 _MANY_STEPS, _MANY_COLUMNS = 96, 128  # whose columns of a pay for a copy of them as rows
 _ALIASED = 1 << 10  # bytes: lines this far apart, or a multiple of it, share few places of an L1 cache
 
@@ -89,6 +90,9 @@ class _Panels(Loops):
         self._plan_strips()
         width = number(self.width)
         self.panels = t.op("udiv", t.op("add", self.n, number(self.width - 1)), width)
+        nbytes = t.op("mul", t.op("mul", self.k, self.b_step), number(bits_of(self.element) // 8))
+        is_near = t.compare("icmp ule", nbytes, number(_NEAR))
+        self.is_few = t.op("or", t.compare("icmp sle", self.m, number(_FEW_ROWS)), is_near)
         if self.memo:
             self._look_up()
         self.loop("strip", number(0), self.end, self.share, (), self._strip)
@@ -122,7 +126,7 @@ class _Panels(Loops):
         room = number(self.memo * 8 // bits_of(self.out))
         self.fits = t.compare("icmp sle", size, room)
         if self.takes_b_as_it_is:
-            self.fits = t.op("and", self.fits, t.compare("icmp sgt", self.m, number(_FEW_ROWS)))
+            self.fits = t.op("and", self.fits, t.op("xor", self.is_few, Reg("true", "i1")))
         count, used = (t.let(f"load i64, {self._tag(number(i))}, align 8", "i64", 1) for i in (0, 1))
         self.is_packed, self.place = self._find(count)
         fits_still = t.op("and", self.fits, t.compare("icmp sle", t.op("add", used, size), room))
@@ -192,8 +196,7 @@ class _Panels(Loops):
             place = t.select(self.fits, t.op("add", self.place, before), number(0))
         strip = _Strip(rows, b, self.at(Reg("%packed", "ptr"), place, self.out), steps, fresh)
         if self.takes_b_as_it_is:
-            is_few = t.compare("icmp sle", self.m, number(_FEW_ROWS))
-            self.when(is_few, lambda: self._few_rows(strip), lambda: self._all_packed(strip))
+            self.when(self.is_few, lambda: self._few_rows(strip), lambda: self._all_packed(strip))
         else:
             self._all_packed(strip)
         return ()
@@ -215,12 +218,11 @@ class _Panels(Loops):
         """b as it is, but for the last columns: a copy would not pay."""
         t = self.t
         whole = t.op("udiv", self.n, number(self.width))
-        low = (HEIGHTS[-1], number(0), self.m)
 
         def panel(i: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
             first = t.op("mul", i, number(self.width))
             b = (self.at(strip.b, self.times(first, self.b_column), self.element), self.b_step)
-            self._blocks(strip, b, first, low)
+            self._rows(strip, b, first)
             return ()
 
         self.loop("few", number(0), whole, number(1), (), panel)
@@ -228,7 +230,7 @@ class _Panels(Loops):
         def rest(i: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
             self._pack_some(strip, i)
             b = (self._panel_at(strip, i), number(self.width))
-            self._blocks(strip, b, t.op("mul", i, number(self.width)), low)
+            self._rows(strip, b, t.op("mul", i, number(self.width)))
             return ()
 
         self.loop("few_rest", whole, self.panels, number(1), (), rest)

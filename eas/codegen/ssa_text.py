@@ -80,10 +80,6 @@ class Value:
     def equals(self, other: Operand) -> Value:
         return self.ssa.compare("eq", self, other)
 
-    def is_nan(self) -> Value:
-        """Unordered with itself."""
-        return self.ssa.compare("uno", self, self)
-
 
 Operand = Value | float
 

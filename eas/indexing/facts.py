@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
 from eas import dtypes
 from eas.analysis import reads, writes
-from eas.facts import Fact, FactKind
+from eas.facts import EQUALS, NEAR, Fact, FactKind
 from eas.indexing.accesses import Access, IndexInfo, analyse
 from eas.indexing.linear import Linear
-from eas.ir import Arg, Inst, IRModule, Value
+from eas.ir import Arg, Inst, IRModule, Value, walk
 
-_LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", "multiple_of", "max_contiguous", "max_constancy"})
-_KINDS: tuple[FactKind, ...] = (
-    "equals_1",
-    "positive",
-    "divisible_16",
-    "aligned_64",
-    "disjoint",
-    "in_place",
-    "fits_32",
-)
+_HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
+_LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", *_HINTS})
+_KINDS: tuple[FactKind, ...] = get_args(FactKind)
 
 
 def launch_facts(module: IRModule) -> tuple[Fact, ...]:
@@ -33,10 +27,12 @@ def launch_facts(module: IRModule) -> tuple[Fact, ...]:
         blocks = (a for a in info.accesses if module.mode == "thread" or not a.pointer.type.is_scalar)
         if any(a.kind == "load" for a in blocks):
             asked[Fact("in_place")] = None
+    asked.update(dict.fromkeys(_small_numbers(module, info)))
     changed = set(written) & set(reads(module))
     for access in info.accesses:
         if isinstance(access.base, Arg) and access.base.name in changed:
             asked.update((Fact("positive", arg.name), None) for arg in _factors(access, info))
+    asked.update((Fact("positive", arg.name), None) for arg in _halved(info))
     position = {arg.name: i for i, arg in enumerate(module.args)}
     return tuple(sorted(asked, key=lambda f: (_KINDS.index(f.kind), position.get(f.arg, -1))))
 
@@ -49,7 +45,7 @@ def _asked(access: Access, info: IndexInfo) -> Iterator[Fact]:
     if info.module.mode == "thread":
         threads = _ThreadStrides(info.forms.origin, arguments)
         threads.visit(access.pointer)
-        yield from (Fact("equals_1", arg.name) for arg in threads.found)
+        yield from (Fact(kind, arg.name) for arg in threads.found for kind in EQUALS)
     if form is None or access.pointer.type.is_scalar:
         return
     strides = [t.stride for t in form.terms]
@@ -65,6 +61,25 @@ def _asked(access: Access, info: IndexInfo) -> Iterator[Fact]:
     may_be_dense = any(s.literal == 1 or s.symbols() for s in strides)
     if isinstance(access.base, Arg) and may_be_dense:
         yield Fact("aligned_64", access.base.name)
+
+
+def _small_numbers(module: IRModule, info: IndexInfo) -> Iterator[Fact]:
+    """Facts of the arguments that say how far neighbours of a row are apart, or that positions are divided by.
+
+    A product of matrices makes copies, which are read as often as it is large.
+    """
+    insts, arguments = list(walk(module.body)), {arg.value: arg for arg in module.args}
+    if any(inst.op.name == "dot" for inst in insts):
+        return
+    for access in info.accesses:
+        last = len(access.pointer.shape) - 1
+        strides = [t.stride for t in access.form.terms if t.axis == last] if access.form is not None else []
+        for arg in _arguments(strides, arguments):
+            yield from (Fact(kind, arg.name) for kind in ("equals_0", *NEAR))
+    for inst in insts:
+        if inst.op.name in ("floordiv", "mod") and (module.mode == "thread" or inst.operands[0].shape):
+            found = arguments.get(_whole(inst.operands[1], info.forms.origin))
+            yield from (Fact(kind, found.name) for kind in ("positive", *NEAR) if found is not None)
 
 
 class _ThreadStrides:
@@ -95,11 +110,33 @@ class _ThreadStrides:
         return any(varies)
 
 
+def _whole(value: Value, origin: Mapping[Value, Inst]) -> Value:
+    """The scalar that all elements of a block are."""
+    inst = origin.get(value)
+    while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", *_HINTS):
+        value = inst.operands[0]
+        inst = origin.get(value)
+    return value
+
+
 def _factors(access: Access, info: IndexInfo) -> Iterator[Arg]:
     """The arguments that, if 0, let all elements of a block meet in one place."""
     if access.form is not None:
         strides = [t.stride for t in access.form.terms]
         yield from _arguments(strides, {arg.value: arg for arg in info.module.args})
+
+
+def _halved(info: IndexInfo) -> Iterator[Arg]:
+    """The arguments that a flat index is taken apart by: what is left of it, and what was taken."""
+    arguments = {arg.value: arg for arg in info.module.args}
+    found: dict[str, set[Value]] = {"floordiv": set(), "mod": set()}
+    for inst in walk(info.module.body):
+        if inst.op.name in found and inst.out.dtype.is_int and (inst.out.shape or info.module.mode == "thread"):
+            form = info.forms.of(inst.operands[1])
+            if form is not None and form.is_uniform:
+                found[inst.op.name].update(s.value for s in form.offset.symbols())
+    if found["mod"]:
+        yield from (arguments[v] for v in arguments if v in found["floordiv"] | found["mod"])
 
 
 def _arguments(formulas: list[Linear], arguments: dict[Value, Arg]) -> Iterator[Arg]:

@@ -69,9 +69,6 @@ class Linear:
         """The number in front of the symbol standing alone."""
         return next((c for m, c in self.terms if m == (symbol,)), 0)
 
-    def mentions(self, symbol: Symbol) -> bool:
-        return any(symbol in m for m, _ in self.terms)
-
     def __add__(self, other: Linear) -> Linear:
         total = dict(self.items())
         for m, c in other.items():

@@ -51,7 +51,7 @@ def _scratch_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionS
 
 def _vload_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     need_pointer("vload", types[0])
-    if len(types) > 1:
+    if len(types) > 1 and types[1] != Type(dtypes.i32):  # what `hold` made
         need_mask("vload", types[1], ())
     return (Type(types[0].dtype),)
 
@@ -70,6 +70,18 @@ def _stream_head_rule(
     return (Type(dtypes.i32),)
 
 
+def _stride_load_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    need_pointer("stride_load", types[0])
+    need_dtype("stride_load step", types[1], INTS)
+    return (Type(types[0].dtype),)
+
+
+def _check_stride_store(types: Sequence[Type], attrs: Attrs) -> None:
+    need_pointer("stride_store", types[0])
+    need_dtype("stride_store step", types[1], INTS)
+    need_element("stride_store", types[2], types[0])
+
+
 def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("vstore", types[0])
     need_element("vstore", types[1], types[0])
@@ -84,10 +96,14 @@ def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("count", types[0])
 
 
-register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it.", Trait.READS | _S))
+register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S))
+register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
 register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first that stores past the cache can start at; -1 if they should not.", Trait.PURE | _S))
 register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. `lanes` as in vload.", Trait.WRITES | _S))
+register(Op("stride_load", "scheduled", "ptr, step", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. What is in between may be read too.", Trait.READS | _S))
+register(Op("stride_store", "scheduled", "ptr, step, value", nothing(_check_stride_store), "Lane l writes ptr[l * step]; ptr and step are the same in all lanes.", Trait.WRITES | _S))
+register(Op("vany", "scheduled", "cond", lambda types, attrs, regions: (types[0],), "Whether one lane is true.", Trait.PURE | _S))
 register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
 register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, attrs=("copies", "stride")))
 register(Op("vgather", "scheduled", "ptr", _vload_rule, "Lane l reads ptr[l * stride]; ptr is the same in all lanes. `lanes` as in vload.", Trait.READS | _S, attrs=("stride",)))

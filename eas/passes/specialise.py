@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from eas.analysis import uses, writes
-from eas.indexing import Fact
+from eas.facts import EQUALS, Fact
 from eas.ir import Arg, IRModule, Region, make, sorted_attrs
 from eas.passes.rewriting import Rewriter
 
 
 def specialise(module: IRModule, facts: Iterable[Fact]) -> IRModule:
-    """Facts become attributes of arguments and module; arguments equal to 1 become constants."""
+    """Facts become attributes of arguments and module; arguments equal to a number become constants."""
     held = sorted(facts)
     if not held:
         return module
@@ -37,8 +37,8 @@ def _with_facts(arg: Arg, facts: list[Fact], is_written: bool) -> Arg:
 
 def _attributes(fact: Fact, arg: Arg) -> Mapping[str, Any]:
     match fact.kind:
-        case "equals_1":
-            return {"equals": 1}
+        case kind if kind in EQUALS:
+            return {"equals": EQUALS[kind]}
         case "positive":
             return {"range": (1, arg.type.dtype.max)}
         case "divisible_16":

@@ -45,9 +45,6 @@ class Range:
     def is_single(self) -> bool:
         return self.lo == self.hi
 
-    def contains(self, other: Range) -> bool:
-        return self.lo <= other.lo and other.hi <= self.hi
-
     def fits(self, lo: int, hi: int) -> bool:
         return lo <= self.lo and self.hi <= hi
 

@@ -117,8 +117,3 @@ class _Placer:
             state = joined
 
 
-def count_barriers(region: Region) -> int:
-    """How many barriers there are in a region, for tests and reports."""
-    return sum(1 for inst in walk(region) if inst.op.name in ("sync", "barrier"))
-
-

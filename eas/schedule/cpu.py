@@ -7,15 +7,22 @@ from eas.passes.carry_offsets import carry_offsets
 from eas.passes.derive_inductions import derive_inductions
 from eas.passes.eliminate_dead import eliminate_dead
 from eas.passes.hoist_invariants import hoist_invariants
+from eas.passes.join_quotients import join_quotients
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.passes.spread_threads import spread_threads
 from eas.schedule.contractions import contract_loops
+from eas.schedule.element_loops import mark_element_loops
 from eas.schedule.exponents import mark_negative_exponents
 from eas.schedule.loops import lower_nests
+from eas.schedule.narrow_comparisons import narrow_comparisons
+from eas.schedule.narrow_integers import narrow_integers
+from eas.schedule.natural_divisions import mark_natural_divisions
+from eas.schedule.near_loops import near_loops
 from eas.schedule.nests import partition
 from eas.schedule.prefixes import is_in_order
-from eas.schedule.program_order import order_programs
+from eas.schedule.private_atomics import private_buffers
+from eas.schedule.program_order import order_nests, order_programs
 from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.target import CpuTarget
 
@@ -23,18 +30,21 @@ from eas.schedule.target import CpuTarget
 def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> IRModule:
     """Loops over lanes, ready for the code generator; with single loads where each is to be checked."""
     module = prepared(module)
+    private = () if check_bounds else private_buffers(module)
     if not check_bounds:
         module = contract_loops(module, target)
     module, copies = reload_blocks(module)
-    module = partition(module, is_in_order, copies, hoists=True, one_by_one=True)
-    return lower_nests(order_programs(module), target)
+    module = mark_element_loops(module)
+    module = partition(module, is_in_order, copies, hoists=True, one_by_one=True, near=near_loops(module, target))
+    module = lower_nests(order_programs(order_nests(module)), target)
+    return module.with_attrs(private=private) if private else module
 
 
 def prepared(module: IRModule) -> IRModule:
     """Blocks of one program, with nothing carried that can be computed from a loop counter."""
     if module.mode == "thread":
         module = spread_threads(module)
-    module = carry_offsets(derive_inductions(hoist_invariants(module)), blocks=True)
-    for step in (simplify_algebra, merge_common, eliminate_dead):
+    module = join_quotients(carry_offsets(derive_inductions(hoist_invariants(module)), blocks=True))
+    for step in (narrow_comparisons, narrow_integers, simplify_algebra, merge_common, eliminate_dead):
         module = step(module)
-    return mark_negative_exponents(module)
+    return mark_natural_divisions(mark_negative_exponents(module))

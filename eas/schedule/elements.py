@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eas import dtypes
 from eas.errors import Unsupported
 from eas.ir import Inst, Loc, Region, Trait, Value, make
 from eas.types import Shape, Type
 
+if TYPE_CHECKING:
+    from eas.schedule.held_masks import HeldMasks
+
 I32 = Type(dtypes.i32)
+I64 = Type(dtypes.i64)
 TRUE = Type(dtypes.bool_)
+_HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 
 
 class Emitter:
@@ -118,6 +123,19 @@ class Line:
     since: Value | None = None
 
 
+@dataclass(frozen=True)
+class Stride:
+    """How far neighbouring lanes are apart: a number, times values that are the same for all lanes."""
+
+    factor: int
+    times: tuple[tuple[Value, tuple[Index, ...]], ...] = ()
+
+
+def first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The position of lane 0."""
+    return tuple(ix.first() for ix in index)
+
+
 def has_lanes(index: tuple[Index, ...]) -> bool:
     """Whether elements at this position may differ from lane to lane."""
     return any(ix.lanes or ix.is_general for ix in index)
@@ -129,6 +147,8 @@ def axes(index: tuple[Index, ...]) -> tuple[int, ...]:
 
 class Elements:
     """One body instance of a nest: what is known true, and the memo of elements already computed."""
+
+    loads_strides = True  # whether the target knows elements at equal distances, and adds to addresses for free
 
     def __init__(
         self,
@@ -147,6 +167,7 @@ class Elements:
         self.made: Mapping[Value, Inst] = {}  # arithmetic of the nest, where lanes differ
         self.lines: Mapping[Value, Line] = {}
         self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
+        self.masks: HeldMasks | None = None  # of loads in loops inside the nest
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
         self._lane: Value | None = None
 
@@ -156,7 +177,7 @@ class Elements:
             self.e, {**self.formulas}, self.slots, {**self.scalars}, self.known_true
         )
         inner.local, inner.memo = dict(self.local), dict(self.memo)
-        inner.made, inner.lines = self.made, self.lines
+        inner.made, inner.lines, inner.masks = self.made, self.lines, self.masks
         return inner
 
     # --- positions --------------------------------------------------------------------------
@@ -272,7 +293,7 @@ class Elements:
             return steps[0] + steps[1]
         if name == "sub":
             return steps[0] - steps[1]
-        if name in ("multiple_of", "max_contiguous", "max_constancy"):
+        if name in _HINTS:
             return steps[0]
         if name == "cast":
             # Positions are assumed to fit 32 bits; shorter integers wrap on purpose.
@@ -281,6 +302,44 @@ class Elements:
             factor = self.literal(inst.operands[steps.index(0)])
             return None if factor is None else int(factor) * max(steps, key=abs)
         return None
+
+    def stride(self, value: Value, index: tuple[Index, ...]) -> Stride | None:
+        """The difference between neighbouring lanes where it is the same for all of them."""
+        step = self.step(value, index)
+        if step is not None or not self.loads_strides:
+            return Stride(step) if step is not None else None
+        inst = self.definition(value)
+        if inst is None or (value not in self.made and (value in self.local or value in self.slots)):
+            return None
+        name = inst.op.name
+        if name in INDEX_MAPS:
+            return self.stride(inst.operands[0], INDEX_MAPS[name](inst, index))
+        if name in _VIEWS or not inst.op.has(Trait.ELEMENTWISE):
+            return None
+        strides = [self.stride(v, index) for v in inst.operands]
+        known = [s for s in strides if s is not None]
+        if len(known) < len(strides):
+            return None
+        moving = [i for i, s in enumerate(known) if s.factor]
+        if len(moving) != 1 or (name == "cast" and (inst.out.dtype.is_float or inst.out.dtype.bits < 32)):
+            return None
+        only = known[moving[0]]
+        if name in ("add", "addptr", "cast") or name in _HINTS:
+            return only
+        if name == "sub":
+            return replace(only, factor=only.factor * (1 - 2 * moving[0]))
+        if name != "mul":
+            return None
+        return replace(only, times=(*only.times, (inst.operands[1 - moving[0]], first_lane(index))))
+
+    def number(self, stride: Stride) -> Value:
+        """A stride as one scalar."""
+        total = self.e.const(stride.factor, I64)
+        for value, index in stride.times:
+            factor = self.at(value, index)
+            wide = factor if factor.type == I64 else self.e.emit("cast", factor, type=I64)
+            total = wide if self.e.literals.get(total) == 1 else self.e.emit("mul", total, wide)
+        return total
 
     def literal(self, value: Value) -> Any:
         """The number behind a constant, also through broadcasts."""

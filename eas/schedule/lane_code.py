@@ -89,11 +89,6 @@ class LaneEmitter(Emitter):
             return self.const(0) if b is None else b
         return a if b is None else self.add(a, b)
 
-    def always(self, condition: Value) -> bool:
-        """Whether a condition on indices holds in every register of every thread."""
-        table = self.tables.get(condition)
-        return table is not None and bool(np.all(table))
-
 
 def _divided(name: str, a: Table, b: Table) -> Table | None:
     if np.any(b == 0):

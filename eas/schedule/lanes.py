@@ -471,6 +471,8 @@ def _preferences(body: Region, threads: int) -> dict[Value, Layout]:
 class LaneElements(Elements):
     """Elements of blocks in one register of one thread."""
 
+    loads_strides = False
+
     def __init__(self, program: Lanes, known_true: frozenset[Known] = frozenset()) -> None:
         super().__init__(program.e, program.formulas, program.slots, program.scalars, known_true)
         self.p = program

@@ -8,14 +8,21 @@ from eas import dtypes
 from eas.analysis import reads
 from eas.dtypes import DType
 from eas.ir import Inst, IRModule, Value
-from eas.schedule.elements import I32, ZERO, Emitter, Index, Slot
+from eas.schedule.elements import I32, Emitter, Index, Slot
 from eas.schedule.masks import Bounds
 from eas.schedule.nests import CONTROL
 from eas.schedule.statements import Statements
-from eas.schedule.tails import Tail, fill_tail, readers_know_tails
+from eas.schedule.tails import (
+    Tail,
+    TailValues,
+    can_end_early,
+    fill_tail,
+    nothing,
+    readers_know_tails,
+)
 from eas.schedule.target import CpuTarget
 from eas.schedule.turned_nests import lower_turned_nest, turned_nests
-from eas.types import Shape
+from eas.types import Shape, Type
 
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
@@ -25,8 +32,9 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     # What is written in place was just read through another argument.
     unread = (a for a in module.args if a.is_buffer and a.name not in read and not a.attr("in_place"))
     lowering.unread = {a.value for a in unread}
-    lowering.may_end_early = readers_know_tails(module)
+    lowering.may_end_early, lowering.carried = readers_know_tails(module)
     lowering.turned = turned_nests(module, target)
+    lowering.in_rows = bool(module.attr("rows"))
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 
@@ -42,6 +50,8 @@ class Program(Statements):
         self.unread: set[Value] = set()  # buffers that the kernel never loads from
         self.may_end_early: set[Value] = set()  # blocks whose slots need not be filled to the end
         self.tails: dict[Value, Tail] = {}  # those that are not
+        self.carried: set[tuple[Inst, int]] = set()  # loops, and which of their blocks may end early
+        self.in_rows = False  # whether the rows of a tile go on through the tiles beside it
         self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 
     # --- statements -------------------------------------------------------------------------
@@ -117,11 +127,37 @@ class Program(Statements):
 
         copy_loops(self, slot, value)
 
-    def complete(self, value: Value) -> None:
-        """Fill the rest of a slot that ended early."""
+    def complete(self, value: Value, stop: Value | None = None) -> None:
+        """Fill the rest of a slot that ended early, or more of it."""
         tail = self.tails.pop(value)
         lanes = self.target.vector_nbytes // max(4, value.dtype.nbytes)
-        fill_tail(self.e, self.elements, self.slots[value], (), lanes, tail.stop, tail.value)
+        end = self.e.const(value.shape[-1]) if stop is None else stop
+        fill_tail(self.e, self.elements, self.slots[value], (), lanes, (tail.stop, end), tail.value)
+
+    # --- blocks that a loop carries -----------------------------------------------------------
+
+    def notes_instead_of(self, loop: Inst, i: int) -> list[Value] | None:
+        """(0, what all elements are) where the block may end early and is one value at first."""
+        init = loop.operands[len(loop.operands) - len(loop.outs) + i]
+        if (loop, i) not in self.carried or not can_end_early(init.shape[-1], self.target):
+            return None
+        first = TailValues(self.elements(), (), (Index(self.e.const(0), axis=0),), frozenset(), {}).at(init)
+        return None if first is None else [self.e.const(0), first]
+
+    def learn(self, block: Value, notes: Sequence[Value]) -> None:
+        """A block is filled up to the first of the notes, and is the second behind it."""
+        stop, value = notes
+        self.tails[block] = Tail(frozenset(), stop, value)
+        if block not in self.may_end_early:
+            self.complete(block)
+
+    def notes_on(self, block: Value, slot: Slot) -> Sequence[Value]:
+        if block in self.tails and self.slots[block] is not slot:
+            self.complete(block)
+        tail = self.tails.get(block)
+        if tail is not None:
+            return tail.stop, tail.value
+        return self.e.const(block.shape[-1]), self.e.const(nothing(block), Type(block.dtype))
 
     def bounds(self) -> Bounds:
         return Bounds(self)
@@ -140,7 +176,3 @@ class Program(Statements):
 
         region = self.e.region([I32], inside, [hint])
         self.e.inst("loop", [self.e.const(0), self.e.const(extent)], {"lanes": 1}, [region])
-
-
-def all_axes(shape: Shape, index: Sequence[Value | None]) -> tuple[Index, ...]:
-    return tuple(ZERO if n == 1 else Index(base) for n, base in zip(shape, index, strict=True))

@@ -39,12 +39,19 @@ class Bounds:
     """Collects the bound of a vector loop from the masks of the accesses in its body."""
 
     def __init__(self, program: Program) -> None:
-        self.e = program.e
+        self.p, self.e = program, program.e
         self.known: set[Known] = set()
+        self.whole: set[Known] = set()  # those of them that all lanes agree on
         self.limits: list[Value] = []
         self.lanes: dict[Known, Value] = {}  # of those that only the first lanes satisfy: how many
         self.known_later: set[Known] = set()  # those that the first lanes may not satisfy
         self.starts: list[Value] = []
+
+    def like(self) -> Bounds:
+        """Empty ones that take nothing which is known here."""
+        other = Bounds(self.p)
+        other.known, other.known_later = set(self.known), set(self.known_later)
+        return other
 
     def add(self, elements: Elements, mask: Value, index: tuple[Index, ...]) -> None:
         """Take what can be decided before the loop out of a mask; `index` has lane 0 at position 0."""
@@ -59,6 +66,7 @@ class Bounds:
     def _everywhere(self, elements: Elements, condition: Value, where: tuple[Index, ...]) -> None:
         """Note a condition that holds in all lanes, or in none, as it does in the first."""
         self.known.add((condition, axes(where)))
+        self.whole.add((condition, axes(where)))
         first = tuple(ix.first() for ix in where)
         self.limits.append(self._all_or_none(elements.at(condition, first)))
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eas.ir import Inst, Region, Trait, Value
-from eas.schedule.elements import I32, Elements, Index
+from eas.schedule.addresses import first_address
+from eas.schedule.element_loops import is_each, wish
+from eas.schedule.elements import I32, Elements, Index, first_lane
+from eas.schedule.held_masks import load_vector
 from eas.schedule.masks import conjuncts
 from eas.schedule.target import CpuTarget
 from eas.types import Type
@@ -49,10 +52,6 @@ def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) ->
     return left
 
 
-def _first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(ix.first() for ix in index)
-
-
 def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     elements.local[inst.out] = load_at(elements, inst, index)
 
@@ -60,6 +59,8 @@ def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     """What a load reads at one position."""
     pointer = inst.operands[0]
+    if elements.masks is not None and len(inst.operands) > 1 and elements.step(pointer, index) == 1:
+        return load_vector(elements, inst, index, elements.masks)
     mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
     extra = [] if mask is None else [mask]
     if mask is not None and len(inst.operands) > 2:
@@ -67,9 +68,12 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     step = elements.step(pointer, index)
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
-        return elements.e.emit("vload", elements.at(pointer, _first_lane(index)), *extra)
+        return elements.e.emit("vload", first_address(elements, pointer, index), *extra)
     if has_lanes and step == 0 and mask is None:
-        return elements.e.emit("load", elements.at(pointer, _first_lane(index)))
+        return elements.e.emit("load", elements.at(pointer, first_lane(index)))
+    stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
+    if stride is not None:
+        return elements.e.emit("stride_load", elements.at(pointer, first_lane(index)), elements.number(stride))
     return elements.e.emit("load", elements.at(pointer, index), *extra)
 
 
@@ -79,9 +83,14 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     extra = [] if mask is None else [mask]
     stored = elements.at(value, index)
     attrs = {"stream": True} if inst in elements.streams else {}
-    if any(ix.lanes for ix in index) and elements.step(pointer, index) == 1:
-        address = elements.at(pointer, _first_lane(index))
+    has_lanes = any(ix.lanes for ix in index)
+    if has_lanes and elements.step(pointer, index) == 1:
+        address = first_address(elements, pointer, index)
         elements.e.inst("vstore", [address, stored, *extra], attrs)
+        return
+    stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
+    if stride is not None:
+        elements.e.inst("stride_store", [elements.at(pointer, first_lane(index)), elements.number(stride), stored])
     else:
         elements.e.inst("store", [elements.at(pointer, index), stored, *extra], attrs)
 
@@ -112,20 +121,31 @@ def _control(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     head = inst.operands if inst.op.name == "if" else inst.operands[: len(inst.operands) - n]
     inits = () if inst.op.name == "if" else inst.operands[len(inst.operands) - n :]
     operands = [elements.at(v, index) for v in (*head, *inits)]
-    regions = [_element_region(elements, region, index) for region in inst.regions]
-    new = elements.e.inst(inst.op.name, operands, dict(inst.attrs), regions)
+    go_on = wish(inst) if is_each(inst) else None
+    regions = [_element_region(elements, region, index, go_on) for region in inst.regions]
+    new = elements.e.inst(inst.op.name, operands, {}, regions)
     for old, out in zip(inst.outs, new.outs, strict=True):
         elements.local[old] = out
 
 
-def _element_region(elements: Elements, region: Region, index: tuple[Index, ...]) -> Region:
+def _element_region(
+    elements: Elements,
+    region: Region,
+    index: tuple[Index, ...],
+    go_on: tuple[Value, tuple[Inst, ...]] | None,
+) -> Region:
+    """A region for this position. `go_on`: of which block its loop asks for any element, and how."""
     inner = elements.nested()
 
     def body(*params: Value) -> Sequence[Value]:
         for old, new in zip(region.params, params, strict=True):
             (inner.local if old.shape else inner.scalars)[old] = new  # type: ignore[index]
         for inst in region.body[:-1]:
-            if not any(v.shape for v in (*inst.operands, *inst.outs)):
+            if go_on is not None and inst in go_on[1]:
+                if not inst.out.shape:
+                    any_lane = elements.e.emit("vany", inner.at(go_on[0], index))
+                    inner.scalars[inst.out] = any_lane  # type: ignore[index]
+            elif not any(v.shape for v in (*inst.operands, *inst.outs)):
                 made = elements.e.inst(
                     inst.op.name, [inner.at(v, ()) for v in inst.operands], dict(inst.attrs)
                 )

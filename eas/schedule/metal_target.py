@@ -27,5 +27,4 @@ class MetalTarget:
 APPLE7 = MetalTarget("apple7")
 APPLE8 = replace(APPLE7, name="apple8", has_ulong_min_max=True)
 APPLE9 = replace(APPLE8, name="apple9", has_ulong_atomics=True)
-TARGETS = {t.name: t for t in (APPLE7, APPLE8, APPLE9)}
 DEFAULT = APPLE7

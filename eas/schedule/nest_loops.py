@@ -7,7 +7,7 @@ evaluates masks per lane, and single elements at the end when the extent is no m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from eas.ir import Inst, Region, Value, walk
 from eas.passes.rewriting import clone_region
@@ -15,15 +15,20 @@ from eas.schedule import prefixes
 from eas.schedule.combines import identity, inline
 from eas.schedule.counters import Counters
 from eas.schedule.elements import Elements, Index, Known, Slot
+from eas.schedule.interior import split_border
 from eas.schedule.loops import Program
 from eas.schedule.masks import Bounds
 from eas.schedule.members import mask_at, mask_of, masks_are_slow, member
+from eas.schedule.nest_tails import TailPlan, end_with_tail, plan_tail
 from eas.schedule.nests import FOLDS
+from eas.schedule.overlaps import can_overlap, overlap
+from eas.schedule.program_order import axes_of
 from eas.schedule.relayout import contiguous, moved_into
 from eas.schedule.row_groups import ROWS, emit_group, takes_groups
 from eas.schedule.runs import Runs
 from eas.schedule.streams import can_stream, is_light, is_stream, stream_unaligned
-from eas.schedule.tails import Tail, TailValues, fill_tail, repeated, stop_of, tail_of
+from eas.schedule.sums import emit_sums, is_sum, lanes_of, takes_sums
+from eas.schedule.tails import nothing
 from eas.types import Shape, Type
 
 _HEAVY = frozenset(
@@ -57,6 +62,7 @@ def lower_nest(program: Program, nest: Inst) -> None:
             nest["shape"],
             nest.regions[0].body[:-1],
             tuple(zip(nest.regions[0].yields, nest.outs, strict=True)),
+            order=axes_of(nest),
         ).emit()
 
 
@@ -78,16 +84,6 @@ class _Reduction:
     neutral: object
 
 
-@dataclass(eq=False)
-class _TailPlan:
-    """Behind `stop` the conditions of `key` are false, and the blocks in `read` have one value."""
-
-    key: frozenset[Known]
-    index: tuple[Index, ...]
-    read: dict[Value, Tail]
-    stop: Value = field(init=False)
-
-
 @dataclass(frozen=True)
 class _Gap:
     """Positions that another loop visits."""
@@ -104,6 +100,7 @@ class NestLoops:
         members: Sequence[Inst],
         yields: Sequence[tuple[Value, Value]],
         into: dict[Value, Slot] | None = None,
+        order: Sequence[int] = (),
     ) -> None:
         self.p = program
         self.e = program.e
@@ -116,7 +113,9 @@ class NestLoops:
         self.outer_of = dict(yields)
         self.into = into or {}
         self.rank = len(shape)
-        self.extent = shape[-1]
+        self.order = order or range(self.rank)  # the axes, from the outermost loop to the lanes
+        self.extent = shape[self.order[-1]]
+        self.has_sums = is_sum(members) and tuple(self.order) == tuple(range(self.rank))
         self.lanes = self._choose_lanes()
         self.reductions: list[_Reduction] = []
         self.scans = [inst for inst in members if inst.op.name == "scan"]
@@ -151,7 +150,9 @@ class NestLoops:
         if any(self._is_ordered(inst) for inst in self.members if inst.op.name == "reduce"):
             return 1
         widest = self.widest()
-        registers = 2 if any(inst.op.name in _HEAVY for inst in self._insts()) else 4
+        if self.has_sums:
+            return lanes_of(self.extent, widest, self.p.target.vector_nbytes)
+        registers = 2 if any(inst.op.name in _HEAVY for inst in self.insts()) else 4
         lanes = self.p.target.vector_nbytes * registers // widest
         one = self.p.target.vector_nbytes // widest
         while lanes > self.extent or (lanes > one and self.extent % lanes):
@@ -160,14 +161,14 @@ class NestLoops:
 
     def widest(self) -> int:
         """Bytes of the largest element, of at least a word."""
-        values = [v for inst in self._insts() for v in (*inst.operands, *inst.outs)]
+        values = [v for inst in self.insts() for v in (*inst.operands, *inst.outs)]
         return max(4, *(v.dtype.nbytes for v in values if not v.type.is_pointer), 0)
 
     def _is_ordered(self, inst: Inst) -> bool:
         """A combine function of the user's own may need its elements in order."""
         return inst["axis"] % self.rank == self.rank - 1 and identity(inst.regions[0]) is None
 
-    def _insts(self) -> list[Inst]:
+    def insts(self) -> list[Inst]:
         return [
             part
             for inst in self.members
@@ -204,19 +205,39 @@ class NestLoops:
         copy_loops(self.p, slot, neutral.out)
 
     def _outer(self, axis: int, bases: tuple[Value, ...]) -> None:
+        if axis == max(0, self.rank - 2) and takes_sums(self):
+            emit_sums(self, bases)
+            return
         if axis == self.rank - 1:
             self._inner(bases)
             return
         if axis == self.rank - 2 and takes_groups(self):
             self.p.counted(self.shape[axis] // ROWS, lambda i: emit_group(self, bases, i), f"i{axis}")
             return
-        self.p.counted(self.shape[axis], lambda i: self._outer(axis + 1, (*bases, i)), f"i{axis}")
+
+        def rows(inside: frozenset[Known] | None) -> None:
+            extent = self.shape[self.order[axis]]
+            self.p.counted(extent, lambda i: self._row(axis, (*bases, i), inside), f"i{axis}")
+
+        if axis != self.rank - 2 or self.p.in_rows or not split_border(self, bases, rows):
+            rows(None)
+
+    def _row(self, axis: int, bases: tuple[Value, ...], inside: frozenset[Known] | None) -> None:
+        """One step along an axis; `inside` are the masks, if all hold."""
+        if inside is None:
+            self._outer(axis + 1, bases)
+            return
+        zero, whole = self.e.const(0), self.extent // self.lanes * self.lanes
+        self.full(bases, (zero, self.e.const(whole)), inside, [])
+        if whole < self.extent:
+            self.part(bases, self.e.const(whole), self.e.const(self.extent), 1, inside, [])
 
     def index(self, bases: tuple[Value, ...], last: Value, lanes: int) -> tuple[Index, ...]:
-        outer = [Index(base, axis=k) for k, base in enumerate(bases)]
-        return (*outer, Index(last, lanes=lanes > 1, axis=self.rank - 1))
+        found = {k: Index(base, axis=k) for k, base in zip(self.order, bases, strict=False)}
+        found[self.order[-1]] = Index(last, lanes=lanes > 1, axis=self.order[-1])
+        return tuple(found[k] for k in range(self.rank))
 
-    def _elements(self, known: frozenset[Known] = frozenset()) -> Elements:
+    def elements(self, known: frozenset[Known] = frozenset()) -> Elements:
         """For vectors: what the nest itself computes may be asked for at the first lane."""
         elements = self.p.elements(known)
         elements.made = self.runs.made if self.lanes > 1 else {}
@@ -228,11 +249,11 @@ class NestLoops:
         bounds = self.p.bounds()
         start = self.index(bases, self.e.const(0), 2)
         self.runs.plan(start)
-        elements = self._elements()
-        masks = [m for inst in self._insts() if (m := mask_of(inst)) is not None]
+        elements = self.elements()
+        masks = [m for inst in self.insts() if (m := mask_of(inst)) is not None]
         for mask in masks:
             bounds.add(elements, mask, start)
-        tail = self._plan_tail(bounds, start)
+        tail = plan_tail(self, bounds, start)
         starts_late = bool(bounds.starts) and self._may_skip() and not self.runs.modes
         if starts_late:  # narrow steps: the lanes in front of the start are few
             self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
@@ -241,24 +262,47 @@ class NestLoops:
         zero, end = self.e.const(0), tail.stop if tail else self.e.const(self.extent)
         last = tail.stop if tail else self.e.const(whole)
         if not masks or (self.runs.modes and not known):
-            accumulators = self._full(bases, (zero, last), known, accumulators)
+            accumulators = self.full(bases, (zero, last), known, accumulators)
+            self.finish(bases, last, end if whole < self.extent else None, accumulators, tail)
+            return
+
+        def parts(has_full: bool) -> None:
+            self._parts(bases, bounds, known if has_full else frozenset(), (last, end), accumulators, tail)
+
+        if can_overlap(self, bounds, elements, start):
+            overlap(self, bases, bounds, parts)
         else:
-            full = bounds.end(whole, self.lanes) if known else zero
-            first, rest, gap = zero, full, None
-            if starts_late:
-                first = bounds.start(whole, self.lanes)
-                full = self.e.emit("max", first, full)
-                gap = _Gap(first, self.e.emit("sub", full, first))
-                # What is in front of the full part and what is behind it are one loop.
-                rest = zero
-            if known:
-                accumulators = self._full(bases, (first, full), known, accumulators)
-            if masks_are_slow(self._insts(), self.p.target):
-                if tail is not None and gap is None and not accumulators and not self.stores:
-                    rest, end = self._short_vectors(bases, full, bounds), bounds.stop(self.extent)
-                self.finish(bases, rest, end, accumulators, tail, gap)
-                return
-            accumulators = self._part(bases, rest, last, self.lanes, frozenset(), accumulators, gap=gap)
+            parts(True)
+
+    def _parts(
+        self,
+        bases: tuple[Value, ...],
+        bounds: Bounds,
+        known: frozenset[Known],
+        ends: tuple[Value, Value],
+        accumulators: list[Value],
+        tail: TailPlan | None,
+    ) -> None:
+        """The part in which the masks of `known` hold, then those in which they may not."""
+        last, end = ends
+        whole = self.extent // self.lanes * self.lanes
+        zero = self.e.const(0)
+        full = bounds.end(whole, self.lanes) if known else zero
+        first, rest, gap = zero, full, None
+        if bounds.known_later & known:
+            first = bounds.start(whole, self.lanes)
+            full = self.e.emit("max", first, full)
+            gap = _Gap(first, self.e.emit("sub", full, first))
+            # What is in front of the full part and what is behind it are one loop.
+            rest = zero
+        if known:
+            accumulators = self.full(bases, (first, full), known, accumulators)
+        if masks_are_slow(self.insts(), self.p.target):
+            if tail is not None and gap is None and not accumulators and not self.stores:
+                rest, end = self._short_vectors(bases, full, bounds), bounds.stop(self.extent)
+            self.finish(bases, rest, end, accumulators, tail, gap)
+            return
+        accumulators = self.part(bases, rest, last, self.lanes, frozenset(), accumulators, gap=gap)
         self.finish(bases, last, end if whole < self.extent else None, accumulators, tail)
 
     def _may_skip(self) -> bool:
@@ -270,74 +314,13 @@ class NestLoops:
         if not is_light(self.members) or self.lanes <= _SHORT:
             return start
         stop = bounds.end(self.extent, _SHORT)
-        self._part(bases, start, stop, _SHORT, frozenset(bounds.known), [])
+        self.part(bases, start, stop, _SHORT, frozenset(bounds.known), [])
         return stop
-
-    # --- behind the bound of the masks --------------------------------------------------------
-
-    def _plan_tail(self, bounds: Bounds, index: tuple[Index, ...]) -> _TailPlan | None:
-        """Where the loops may end before the extent; slots that are not filled so far are, if not."""
-        step = self.p.target.vector_nbytes  # a multiple of the lanes of every loop
-        read = {v: t for i in self.members for v in i.operands if (t := self.p.tails.get(v))}
-        keys = {t.key for t in read.values()} | ({frozenset(bounds.lanes)} if bounds.lanes else set())
-        if len(keys) == 1 and self.extent % step == 0 and self.extent > step and self._may_end_early():
-            (key,) = keys
-            plan = _TailPlan(key, index, read)
-            self.e.blocks.append([])
-            works = self._tail_values(plan) is not None
-            self.e.blocks.pop()
-            if works:
-                known_stops = [t.stop for t in read.values()]
-                plan.stop = known_stops[0] if known_stops else stop_of(self.e, bounds, self.extent, step)
-                return plan
-        self.complete_tails()
-        return None
 
     def complete_tails(self) -> None:
         """Fill the slots that are read, and are not filled so far."""
         for value in dict.fromkeys(v for i in self.members for v in i.operands if v in self.p.tails):
             self.p.complete(value)
-
-    def _may_end_early(self) -> bool:
-        if self.scans or self.counters:
-            return False
-        return all(r.is_last and r.neutral is not None for r in self.reductions)
-
-    def _tail_values(self, plan: _TailPlan) -> tuple[list[Value], list[Value]] | None:
-        values = TailValues(self._elements(), self.members, plan.index, plan.key, plan.read)
-        return tail_of(values, self.members, [inner for inner, _ in self.stores])
-
-    def _end_with_tail(
-        self, bases: tuple[Value, ...], plan: _TailPlan, accumulators: list[Value]
-    ) -> list[Value]:
-        """Add what the lanes behind the bound contribute, if there are any."""
-        e, inners = self.e, [inner for inner, _ in self.stores]
-        if not accumulators and not inners:
-            return []
-
-        def behind() -> Sequence[Value]:
-            found = self._tail_values(plan)
-            assert found is not None, "planned"
-            count = e.emit("sub", e.const(self.extent), plan.stop)
-            merged: list[Value] = []
-            for r, old, value in zip(self.reductions, accumulators, found[0], strict=True):
-                merged += inline(e, r.inst.regions[0], [old, repeated(e, r.inst, value, count)])
-            return [*merged, *found[1]]
-
-        def nothing() -> Sequence[Value]:
-            return [*accumulators, *(e.const(_nothing(v), Type(v.dtype)) for v in inners)]
-
-        is_shorter = e.emit("lt", plan.stop, e.const(self.extent))
-        regions = [e.region([], behind), e.region([], nothing)]
-        outs = list(e.inst("if", [is_shorter], {}, regions).outs)
-        outer = [Index(base) for base in bases]
-        for (inner, slot), value in zip(self.stores, outs[len(accumulators) :], strict=True):
-            crossing = self.outer_of[inner]
-            if crossing in self.p.may_end_early and inner not in self.into:
-                self.p.tails[crossing] = Tail(plan.key, plan.stop, value)
-            else:
-                fill_tail(e, self.p.elements, slot, outer, self.lanes, plan.stop, value)
-        return outs[: len(accumulators)]
 
     def start(self) -> list[Value]:
         values = []
@@ -345,13 +328,18 @@ class NestLoops:
             if r.is_last:
                 values += [
                     self.e.const(
-                        r.neutral if r.neutral is not None else _nothing(out), Type(out.dtype)
+                        r.neutral if r.neutral is not None else nothing(out), Type(out.dtype)
                     )
                     for out in r.inst.outs
                 ]
         return values + [prefixes.start(self.e, inst) for inst in self.scans]
 
-    def _full(
+    def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
+        """The stores that may bypass the cache."""
+        elements, first = self.elements(), self.index(bases, self.e.const(0), 2)
+        return [i for i in self.members if is_stream(self.p, i, elements, first, self.lanes, self.extent)]
+
+    def full(
         self,
         bases: tuple[Value, ...],
         ends: tuple[Value, Value],
@@ -360,15 +348,13 @@ class NestLoops:
     ) -> list[Value]:
         """The part where all masks hold; large outputs that nobody reads bypass the cache."""
         begin, end = ends
-        first = self.index(bases, begin, 2)
-        elements = self._elements()
-        streams = [inst for inst in self.members if is_stream(self.p, inst, elements, first, self.lanes)]
+        first, streams, elements = self.index(bases, begin, 2), self.streams(bases), self.elements()
         is_plain = not accumulators and not self.runs.modes and self.e.literals.get(begin) == 0
         if len(streams) == 1 and is_plain and is_light(self.members):
             chosen = frozenset(streams)
 
             def vectors(start: Value, stop: Value, lanes: int, streamed: bool) -> None:
-                self._part(bases, start, stop, lanes, known, [], chosen if streamed else frozenset())
+                self.part(bases, start, stop, lanes, known, [], chosen if streamed else frozenset())
 
             def single(i: Value) -> None:
                 inner = self.p.elements(known)
@@ -383,11 +369,11 @@ class NestLoops:
         if allowed is None and self._only_folds() and self.e.literals.get(begin) == 0:
             return self._two_runs(bases, end, known, accumulators)
         if allowed is None:
-            return self._part(bases, begin, end, self.lanes, known, accumulators)
+            return self.part(bases, begin, end, self.lanes, known, accumulators)
 
         def side(chosen: frozenset[Inst]) -> Region:
             def body() -> Sequence[Value]:
-                return self._part(
+                return self.part(
                     bases, begin, end, self.lanes, known, accumulators, chosen
                 )
 
@@ -442,17 +428,17 @@ class NestLoops:
         def body(i: Value, *carried: Value) -> Sequence[Value]:
             first = self.index(bases, i, self.lanes)
             second = self.index(bases, self.e.emit("add", i, half), self.lanes)
-            updated = self.body(self._elements(known), first, list(carried[:n]))
-            return updated + self.body(self._elements(known), second, list(carried[n:]))
+            updated = self.body(self.elements(known), first, list(carried[:n]))
+            return updated + self.body(self.elements(known), second, list(carried[n:]))
 
         starts = [*accumulators, *self.start()]
         region = self.e.region([half.type, *(a.type for a in starts)], body, ["i"])
         operands = [self.e.const(0), half, *starts]
         sums = self.e.inst("loop", operands, {"lanes": self.lanes}, [region]).outs
         merged = inline(self.e, self.reductions[0].inst.regions[0], sums)
-        return self._part(bases, self.e.mul(half, 2), end, self.lanes, known, merged)
+        return self.part(bases, self.e.mul(half, 2), end, self.lanes, known, merged)
 
-    def _part(
+    def part(
         self,
         bases: tuple[Value, ...],
         start: Value,
@@ -462,6 +448,7 @@ class NestLoops:
         accumulators: list[Value],
         streams: frozenset[Inst] = frozenset(),
         gap: _Gap | None = None,
+        last: Value | None = None,
     ) -> list[Value]:
         if self.e.literals.get(start, -1) == self.e.literals.get(end, -2):
             return accumulators
@@ -469,10 +456,12 @@ class NestLoops:
             end = self.e.emit("sub", end, gap.length)
 
         def body(i: Value, *carried: Value) -> Sequence[Value]:
-            elements = self._elements(known) if lanes > 1 else self.p.elements(known)
+            elements = self.elements(known) if lanes > 1 else self.p.elements(known)
             elements.streams = streams
             if gap is not None:
                 i = self._behind(gap, i)
+            if last is not None:
+                i = self.e.emit("min", i, last)
             return self.body(elements, self.index(bases, i, lanes), list(carried))
 
         region = self.e.region([start.type, *(a.type for a in accumulators)], body, ["i"])
@@ -491,16 +480,16 @@ class NestLoops:
         start: Value,
         end: Value | None,
         accumulators: list[Value],
-        tail: _TailPlan | None = None,
+        tail: TailPlan | None = None,
         gap: _Gap | None = None,
     ) -> None:
         """Fold the lanes, add the elements that fill no vector, and put the results where they belong."""
         if self.lanes > 1:
             accumulators = self._fold(accumulators)
         if end is not None:
-            accumulators = self._part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
+            accumulators = self.part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
         if tail is not None:
-            accumulators = self._end_with_tail(bases, tail, accumulators)
+            accumulators = end_with_tail(self, bases, tail, accumulators)
         rest = iter(accumulators)
         for r in self.reductions:
             if not r.is_last:
@@ -545,11 +534,15 @@ class NestLoops:
                 self.counters[inst].step(elements, index, mask_at(elements, mask_of(inst), index))
             else:
                 member(elements, inst, index)
+        self.keep(elements, index)
+        return updated + totals
+
+    def keep(self, elements: Elements, index: tuple[Index, ...]) -> None:
+        """Store what is needed outside of the nest."""
         for value, slot in self.stores:
             element = elements.at(value, index)
             address, is_unit, varies = elements.address(slot, index)
             self.e.inst("vstore" if is_unit and varies else "store", [address, element])
-        return updated + totals
 
     def _reduce(
         self, elements: Elements, index: tuple[Index, ...], reduction: _Reduction, rest: object
@@ -585,10 +578,6 @@ class NestLoops:
 
 def is_address(inst: Inst) -> bool:
     return len(inst.outs) == 1 and inst.out.type.is_pointer and inst.op.is_pure
-
-
-def _nothing(value: Value) -> object:
-    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
 
 
 __all__ = ["copy_loops", "lower_nest"]

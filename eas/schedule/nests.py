@@ -8,12 +8,13 @@ element needs another element of something the nest computes, and where memory o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.schedule.collisions import Addresses
+from eas.schedule.element_loops import is_each, wish
 from eas.types import Shape
 
 CONTROL = ("for", "while", "if")
@@ -49,6 +50,7 @@ def partition(
     copies: Mapping[Inst, Inst] | None = None,
     hoists: bool = False,
     one_by_one: bool = False,
+    near: Collection[Inst] = (),
 ) -> IRModule:
     """Group block instructions into nests; the result is scheduled IR.
 
@@ -58,9 +60,9 @@ def partition(
     does not need an open nest goes in front of it, so that the nest can go on afterwards. With
     `one_by_one`, an element is done by one iteration and iterations run one after another: addresses
     may be made of what their own nest computes (such `addptr`s are members), and elements are changed
-    in place.
+    in place. `near` are loops that may be in a nest although they walk through memory.
     """
-    state = _Facts(module, in_order, copies or {}, hoists, one_by_one)
+    state = _Facts(module, in_order, copies or {}, hoists, one_by_one, near)
     body = _Partition(state, {}).region(module.body)
     return module.with_body(body).with_attrs(scheduled="nests")
 
@@ -75,8 +77,10 @@ class _Facts:
         copies: Mapping[Inst, Inst],
         hoists: bool,
         one_by_one: bool,
+        near: Collection[Inst],
     ) -> None:
         self.one_by_one = one_by_one
+        self.near = near
         self.addresses = Addresses(module)
         self.bases = PointerBases(module)
         self.copies = copies
@@ -279,9 +283,13 @@ class _Partition:
         inner.cheap = set(self.cheap)
         inside = {v for r in inst.regions for v in r.params}
         inside |= {v for r in inst.regions for i in r.body for v in i.outs if not v.shape}
+        stops_alone = is_each(inst)
+        asks = wish(inst)[1] if stops_alone else ()
         for region in inst.regions:
             elements = {p for p in region.params if p.shape}  # known only one at a time in here
             for child in region.body[:-1]:
+                if child in asks:
+                    continue
                 if inner._is_formula(child):
                     inner._defer(child)
                     continue
@@ -293,15 +301,18 @@ class _Partition:
                     child.op.name == "reduce"
                     or child.op.name in CUTS
                     or child.op.has(Trait.WRITES)
-                    or child.op.has(Trait.EFFECT)
+                    or (child.op.has(Trait.EFFECT) and child not in self.facts.near)
                 ):
                     return None
-                if not (member == shape or (scalar_only and child.op.is_pure)):
+                is_read = child.op.name == "load" and len(child.operands) == 1 and self.facts.one_by_one
+                is_once = child.op.is_pure or is_read
+                if not (member == shape or (scalar_only and is_once)):
                     return None
                 if inner._looks_across(child.operands, elements):
                     return None
-                elements.update(child.outs)
-                if child.op.name == "load" and inner._leaves(child.operands[0]) & inside:
+                elements.update(v for v in child.outs if v.shape)
+                walks = child.op.name == "load" and child.out.shape and inst not in self.facts.near
+                if walks and any(not (stops_alone and v.shape) for v in inner._leaves(child.operands[0]) & inside):
                     return None  # memory is walked by the loop: keep its order, block after block
             if inner._looks_across(region.yields, elements):
                 return None

@@ -1,17 +1,43 @@
-"""In which order programs run: a tile of a matrix is done row by row together with the tiles beside it.
+"""In which order elements and programs run: along the axis on which neighbours are neighbours in memory.
 
-A tile has short pieces of many rows, each on a page of its own. A thread that gets several tiles side
-by side walks along their common rows instead, as a loop over the whole matrix would.
+A tile of a matrix has short pieces of many rows, each on a page of its own. A thread that gets several tiles
+side by side walks along their common rows instead, as a loop over the whole matrix would.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eas.ir import Inst, IRModule, Trait, Value, walk
+from eas.schedule.axis_steps import AxisSteps
 from eas.schedule.nests import FOLDS
 
 _LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
-_VIEWS = ("broadcast", "expand_dims")
-_PLAIN = ("cast", "multiple_of", "max_contiguous", "max_constancy")
+_NEAR = (0, 1, 2, 3, 4)  # steps of a row that goes through whole lines of the cache, or nearly so
+
+
+def order_nests(module: IRModule) -> IRModule:
+    """Note in each plain nest of a partitioned module the order of its axes, where it is not that of its shape."""
+    steps = AxisSteps(module)
+    body = tuple(_ordered(inst, steps) if inst.op.name == "nest" else inst for inst in module.body.body)
+    return module.with_body(replace(module.body, body=body))
+
+
+def _ordered(nest: Inst, steps: AxisSteps) -> Inst:
+    """The nest with the axis last along which most of its memory has neighbours."""
+    rank, pointers = len(nest["shape"]), _pointers(nest)
+    if rank < 2 or not pointers or not _is_plain_nest(nest) or _reads_scratch(nest, steps):
+        return nest
+    written = {inst.operands[0] for inst in nest.regions[0].body if inst.op.name == "store"}
+
+    def count(axis: int) -> int:
+        return sum(steps.along(p, axis) == 1 for p in pointers)
+
+    best = max(range(rank), key=lambda axis: (count(axis), axis))
+    if count(best) == count(rank - 1) or any(steps.along(p, best) != 1 for p in written):
+        return nest
+    order = (*(axis for axis in range(rank) if axis != best), best)
+    return replace(nest, attrs=tuple(sorted({**dict(nest.attrs), "order": order}.items())))
 
 
 def order_programs(module: IRModule) -> IRModule:
@@ -21,19 +47,32 @@ def order_programs(module: IRModule) -> IRModule:
     if len(nests) != 1 or not all(inst.op.is_pure and not inst.regions for inst in rest):
         return module
     (nest,) = nests
-    shape, members = nest["shape"], list(walk(nest.regions[0]))
-    if len(shape) != 2 or shape[0] == 1 or nest.outs or not all(_is_plain(inst) for inst in members):
+    shape = nest["shape"]
+    if len(shape) != 2 or not _is_plain_nest(nest):
         return module
-    columns = _Columns(module)
-    pointers = {inst.operands[0] for inst in members if inst.op.name in ("load", "store")}
-    if shape[1] * max(p.dtype.nbytes for p in pointers) >= _LONG_ROW:
+    first, last = axes_of(nest)
+    steps, pointers = AxisSteps(module), _pointers(nest)
+    if shape[first] == 1 or shape[last] * max(p.dtype.nbytes for p in pointers) >= _LONG_ROW:
         return module
-    if any(p.shape != shape or columns.step(p, 1) not in (0, 1) for p in pointers):
+    if any(p.shape != shape or steps.along(p, last) not in _NEAR for p in pointers):
         return module
-    axes = columns.programs
-    if axes not in ({0}, {1}):
+    programs = {axis for p in pointers for axis in _programs(p, last, steps)}
+    if programs not in ({0}, {1}):
         return module
-    return module.with_attrs(rows=shape[0], **({"axis_1_first": True} if axes == {1} else {}))
+    return module.with_attrs(rows=shape[first], **({"axis_1_first": True} if programs == {1} else {}))
+
+
+def axes_of(nest: Inst) -> tuple[int, ...]:
+    """The axes of a nest from the outermost loop to the lanes."""
+    return tuple(dict(nest.attrs).get("order") or range(len(nest["shape"])))
+
+
+def _pointers(nest: Inst) -> set[Value]:
+    return {inst.operands[0] for inst in walk(nest.regions[0]) if inst.op.name in ("load", "store")}
+
+
+def _is_plain_nest(nest: Inst) -> bool:
+    return not nest.outs and all(_is_plain(inst) for inst in walk(nest.regions[0]))
 
 
 def _is_plain(inst: Inst) -> bool:
@@ -42,55 +81,42 @@ def _is_plain(inst: Inst) -> bool:
     return inst.op.is_pure and not inst.regions and inst.op.name not in FOLDS and not inst.op.has(Trait.CONVERGENT)
 
 
-class _Columns:
-    """How addresses go on along the columns of a tile, and which program ids say where it starts."""
+def _reads_scratch(nest: Inst, steps: AxisSteps) -> bool:
+    """Whether blocks of other nests are read, which lie along their last axis."""
+    inside = {out for inst in walk(nest.regions[0]) for out in inst.outs}
+    seen: set[Value] = set()
 
-    def __init__(self, module: IRModule) -> None:
-        self.makers = {out: inst for inst in walk(module.body) for out in inst.outs}
-        self.programs: set[int] = set()
+    def is_other(value: Value) -> bool:
+        if value in inside or value in seen or value.type.is_scalar:
+            return False
+        seen.add(value)
+        maker = steps.makers.get(value)
+        return maker is None or not maker.op.is_pure or any(is_other(v) for v in maker.operands)
 
-    def step(self, value: Value, axis: int) -> int | None:
-        """The difference of neighbours along an axis; None if that is not one known number."""
-        if value.type.is_scalar:
-            return 0
-        inst = self.makers.get(value)
-        if inst is None:
-            return None
-        name = inst.op.name
-        if name == "arange":
-            return 1
-        if name == "const":
-            return 0
-        if name in _VIEWS:
-            return self._viewed(inst, axis)
-        steps = [self.step(v, axis) for v in inst.operands]
-        if name in ("add", "addptr", "sub") and steps[0] is not None and steps[1] is not None:
-            self._note(inst, steps)
-            return steps[0] - steps[1] if name == "sub" else steps[0] + steps[1]
-        if name in _PLAIN:
-            return steps[0]
-        return 0 if all(s == 0 for s in steps) else None
+    return any(is_other(v) for inst in walk(nest.regions[0]) for v in inst.operands)
 
-    def _viewed(self, inst: Inst, axis: int) -> int | None:
-        source, rank = inst.operands[0], len(inst.out.shape)
-        if inst.op.name == "expand_dims":
-            new = inst["axis"] % rank
-            return 0 if axis == new else self.step(source, axis - (axis > new))
-        inner = axis - (rank - len(source.shape))
-        return 0 if inner < 0 or source.shape[inner] == 1 else self.step(source, inner)
 
-    def _note(self, inst: Inst, steps: list[int | None]) -> None:
-        """The program ids in the one number that is added to the columns of a tile."""
-        if inst.op.name == "add" and 1 in steps:
-            start = inst.operands[1 - steps.index(1)]
-            seen = set(self.programs)  # looking along other axes is not to count
-            is_one = all(self.step(start, axis) == 0 for axis in range(len(start.shape)))
-            self.programs = seen | (self._ids(start) if is_one else set())
+def _programs(value: Value, axis: int, steps: AxisSteps) -> set[int]:
+    """The program ids in the numbers that are added to positions along an axis."""
+    inst = steps.makers.get(value)
+    if inst is None or not inst.op.is_pure or steps.along(value, axis) == 0:
+        return set()
+    if inst.op.name == "broadcast":
+        inner = axis - (len(value.shape) - len(inst.operands[0].shape))
+        return _programs(inst.operands[0], inner, steps)
+    if inst.op.name == "expand_dims":
+        return _programs(inst.operands[0], axis - (axis > inst["axis"] % len(value.shape)), steps)
+    if inst.op.name == "add":
+        for start, moving in (inst.operands, inst.operands[::-1]):
+            if steps.along(moving, axis) == 1 and not steps.of(start):
+                return _ids(start, steps) | _programs(moving, axis, steps)
+    return {found for v in inst.operands for found in _programs(v, axis, steps)}
 
-    def _ids(self, value: Value) -> set[int]:
-        inst = self.makers.get(value)
-        if inst is None or not inst.op.is_pure:
-            return set()
-        if inst.op.name == "program_id":
-            return {inst["axis"]}
-        return {axis for v in inst.operands for axis in self._ids(v)}
+
+def _ids(value: Value, steps: AxisSteps) -> set[int]:
+    inst = steps.makers.get(value)
+    if inst is None or not inst.op.is_pure:
+        return set()
+    if inst.op.name == "program_id":
+        return {inst["axis"]}
+    return {axis for v in inst.operands for axis in _ids(v, steps)}

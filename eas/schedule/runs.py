@@ -126,13 +126,14 @@ class Runs:
             return body(self._elements(known), i, list(values))
 
         def step(i: Value, *values: Value) -> Sequence[Value]:
-            at, held, is_over = i, list(values), None
+            at, held, is_over, rest = i, list(values), None, e.const(self.lanes)
             for mode in self.modes:
                 run = _Run(self, mode, index_at(i), known)
-                stop, is_over = run.stop(i, end, masks, is_over)
+                stop, is_over, is_whole = run.stop(i, end, masks, is_over)
                 held = run.loops(i, stop, held, body, streams, can_stream)
                 at = e.emit("max", at, stop)
-            following = e.emit("min", e.emit("add", at, e.const(self.lanes)), end)
+                rest = e.emit("select", is_whole, e.const(0), rest)
+            following = e.emit("min", e.emit("add", at, rest), end)
             return [following, *_loop(e, at, following, held, self.lanes, vector)]
 
         wide = _wide(e, carried, self.lanes)
@@ -158,14 +159,14 @@ class _Run:
 
     def stop(
         self, i: Value, end: Value, masks: Sequence[Value], taken: Value | None
-    ) -> tuple[Value, Value]:
-        """Where the last whole vector of the run ends, and whether all divisors are large."""
+    ) -> tuple[Value, Value, Value]:
+        """Where the last whole vector of the run ends, whether all divisors are large, and whether no vector crosses."""
         e, elements = self.e, self.elements
         first = tuple(ix.first() for ix in self.index)
         room, is_large = self._wide(e.emit("sub", end, i)), e.const(True, TRUE)
         for inst in self.mode.divisions:
             dividend, divisor = (elements.at(v, first) for v in inst.operands)
-            rest = e.emit("sub", divisor, e.emit("mod", dividend, divisor))
+            rest = e.emit("sub", divisor, e.emit("mod", dividend, divisor, **dict(inst.attrs)))
             room = e.emit("min", room, self._wide(rest))
             least = e.const(self.runs.lanes, divisor.type)
             is_large = e.emit("and", is_large, e.emit("ge", divisor, least))
@@ -182,8 +183,10 @@ class _Run:
             is_large = e.emit("or", is_large, taken)
         nothing = e.const(0, I64)
         room = e.emit("select", used, e.emit("max", room, nothing), nothing)
-        whole = e.emit("and", e.emit("cast", room, type=I32), e.const(-self.runs.lanes))
-        return e.emit("add", i, whole), is_large
+        small = e.emit("cast", room, type=I32)
+        whole = e.emit("and", small, e.const(-self.runs.lanes))
+        is_whole = e.emit("and", e.emit("eq", small, whole), e.emit("gt", whole, e.const(0)))
+        return e.emit("add", i, whole), is_large, is_whole
 
     def loops(
         self,

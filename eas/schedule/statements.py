@@ -97,6 +97,7 @@ class Statements:
         n = len(inst.outs)
         inits = inst.operands[len(inst.operands) - n :] if inst.op.name != "if" else (None,) * n
         slots: dict[int, Slot] = {}
+        beside: dict[int, list[Value]] = {}
         for i, (out, init) in enumerate(zip(inst.outs, inits, strict=True)):
             if out.shape and out.type.is_pointer:
                 raise Unsupported(
@@ -106,26 +107,44 @@ class Statements:
                 )
             if out.shape:
                 slots[i] = self.wanted.get(out) or self.new_slot(out.shape, out.dtype, out.hint)
-                if init is not None and self.slots.get(init) is not slots[i]:
+                notes = self.notes_instead_of(inst, i) if init is not None else None
+                if notes is not None:
+                    beside[i] = notes
+                elif init is not None and self.slots.get(init) is not slots[i]:
                     self.fill(slots[i], init)
         kept = [i for i in range(n) if i not in slots]
-        regions = [self._control_region(inst, r, slots, kept, n) for r in inst.regions]
+        regions = [self._control_region(inst, r, slots, kept, beside) for r in inst.regions]
         head = inst.operands[: len(inst.operands) - n] if inst.op.name != "if" else inst.operands
         operands = [self.scalar_of(v) for v in head]
         operands += [self.scalar_of(init) for i in kept if (init := inits[i]) is not None]
+        operands += [v for notes in beside.values() for v in notes]
         new = self.e.inst(
             inst.op.name, operands, dict(inst.attrs), regions, [inst.outs[i].hint for i in kept]
         )
-        for i, out in zip(kept, new.outs, strict=True):
-            self.scalars[inst.outs[i]] = out
+        results = iter(new.outs)
+        for i in kept:
+            self.scalars[inst.outs[i]] = next(results)
         for i, slot in slots.items():
             self.slots[inst.outs[i]] = slot
+        for i, notes in beside.items():
+            self.learn(inst.outs[i], [next(results) for _ in notes])
+
+    def notes_instead_of(self, loop: Inst, i: int) -> list[Value] | None:
+        """Scalars that a loop carries beside a block, whose slot then is not filled first; None where it is."""
+        return None
+
+    def learn(self, block: Value, notes: Sequence[Value]) -> None:
+        """Take what was carried beside a block."""
+
+    def notes_on(self, block: Value, slot: Slot) -> Sequence[Value]:
+        """What a loop carries on beside a block that goes to a slot."""
+        return ()
 
     def _control_region(
-        self, inst: Inst, region: Region, slots: Mapping[int, Slot], kept: Sequence[int], n: int
+        self, inst: Inst, region: Region, slots: Mapping[int, Slot], kept: Sequence[int], beside: Mapping[int, Sequence[Value]]
     ) -> Region:
         is_test = inst.op.name == "while" and region is inst.regions[0]
-        own = len(region.params) - n if region.params else 0
+        own = len(region.params) - len(inst.outs) if region.params else 0
         for i, slot in slots.items():
             if region.params:
                 self.slots[region.params[own + i]] = slot
@@ -133,14 +152,19 @@ class Statements:
         before = dict(self.wanted)
         if not is_test:
             self._wish(region, slots, own)
+        for i, notes in beside.items():
+            carried = [Value(v.type) for v in notes]
+            params += carried
+            self.learn(region.params[own + i], carried)
         self.e.blocks.append([])
         saved = dict(self.formulas)
         self.region(Region((Value(I32),), region.body))
         if is_test:
             self.e.inst("yield", [self.scalar_of(region.yields[0])])
         else:
+            more = [v for i in beside for v in self.notes_on(region.yields[i], slots[i])]
             self._move_all([(region.yields[i], slot) for i, slot in slots.items()])
-            self.e.inst("yield", [self.scalar_of(region.yields[i]) for i in kept])
+            self.e.inst("yield", [*(self.scalar_of(region.yields[i]) for i in kept), *more])
         self.formulas, self.wanted = saved, before
         return Region(tuple(params), tuple(self.e.blocks.pop()))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eas.ir import Inst, Value
-from eas.schedule.elements import Elements, Index
+from eas.schedule.elements import Elements, Index, first_lane
 from eas.schedule.loops import Program
+from eas.schedule.target import STREAM_NBYTES
 
 _CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
 _LIGHT = 12  # instructions
-_STREAM_NBYTES = 16  # what a store past the cache is aligned to
+_SHORT_ROW = 256  # bytes: such rows share lines with their neighbours
 
 
 def is_light(members: Sequence[Inst]) -> bool:
@@ -18,9 +19,13 @@ def is_light(members: Sequence[Inst]) -> bool:
     return len(members) <= _LIGHT and all(inst.op.name in _CHEAP for inst in members)
 
 
-def is_stream(program: Program, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int) -> bool:
-    """A store of whole registers of neighbours to a buffer that the kernel never reads."""
+def is_stream(
+    program: Program, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int, extent: int
+) -> bool:
+    """A store of whole registers of neighbours, in rows of several lines, to a buffer that the kernel never reads."""
     if inst.op.name != "store" or lanes * inst.operands[0].dtype.nbytes < program.target.vector_nbytes:
+        return False
+    if extent * inst.operands[0].dtype.nbytes < _SHORT_ROW:
         return False
     is_unit = elements.step(inst.operands[0], index) == 1
     return is_unit and program.base_of(inst.operands[0]) in program.unread
@@ -30,7 +35,7 @@ def can_stream(streams: Sequence[Inst], elements: Elements, index: tuple[Index, 
     """Whether all these stores may bypass the cache in this launch; None if there are none."""
     e, allowed = elements.e, None
     for store in streams:
-        one = e.emit("can_stream", elements.at(store.operands[0], _first(index)))
+        one = e.emit("can_stream", elements.at(store.operands[0], first_lane(index)))
         allowed = one if allowed is None else e.emit("and", allowed, one)
     return allowed
 
@@ -51,12 +56,12 @@ def stream_unaligned(
     the cache.
     """
     e = elements.e
-    start = elements.at(store.operands[0], _first(index))
+    start = elements.at(store.operands[0], first_lane(index))
     head = e.emit("min", e.emit("stream_head", start), end)
     is_streamed = e.emit("ge", head, e.const(0))
     first = e.emit("select", is_streamed, head, end)
     stops = [first]
-    for step in (lanes, _STREAM_NBYTES // store.operands[0].dtype.nbytes):
+    for step in (lanes, STREAM_NBYTES // store.operands[0].dtype.nbytes):
         room = e.emit("and", e.emit("sub", end, stops[-1]), e.const(-step))
         stops.append(e.emit("add", stops[-1], room))
         vectors(stops[-2], stops[-1], step, True)
@@ -70,7 +75,3 @@ def stream_unaligned(
 
     e.inst("loop", [e.const(0), singles], {"lanes": 1}, [e.region([end.type], body, ["i"])])
     vectors(e.const(0), e.emit("select", is_streamed, e.const(0), end), lanes, False)
-
-
-def _first(index: tuple[Index, ...]) -> tuple[Index, ...]:
-    return tuple(ix.first() for ix in index)

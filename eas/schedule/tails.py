@@ -3,7 +3,8 @@
 A block may be far longer than the row it covers. Behind the bound of its box masks a load gives its
 `other`, a store does nothing, and what follows from that is the same in all lanes. So the loops end
 at the bound; a reduction gets the constant as often as there are lanes left, and a block that later
-nests read keeps the constant beside its slot, which is not filled to the end.
+nests read keeps the constant beside its slot, which is not filled to the end. So does a block that a
+loop carries: the loop carries beside it how far its slot is filled, and the constant.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Slot
 from eas.schedule.masks import Bounds, conjuncts
+from eas.schedule.target import CpuTarget
 from eas.types import Type
 
 _ONCE = frozenset({"max", "min", "and", "or"})  # combining with the same value again changes nothing
@@ -28,13 +30,50 @@ class Tail:
     value: Value
 
 
-def readers_know_tails(module: IRModule) -> set[Value]:
-    """Results of nests that only nests beside them read, position by position."""
+def readers_know_tails(module: IRModule) -> tuple[set[Value], set[tuple[Inst, int]]]:
+    """Blocks that only nests beside them read, position by position; and which blocks loops carry so.
+
+    The first are results of nests and of loops, and what a loop carries inside of it.
+    """
     uses: dict[Value, int] = {}
     for inst in walk(module.body):
         for v in inst.operands:
             uses[v] = uses.get(v, 0) + 1
-    return {v for region in _regions(module.body) for v in _read_beside(region, uses)}
+    found: set[Value] = set()
+    carried: set[tuple[Inst, int]] = set()
+    for region in _regions(module.body):
+        found.update(_read_beside(region, uses))
+        for loop in region.body:
+            if loop.op.name in ("for", "while"):
+                for i in _carried_beside(loop, uses):
+                    carried.add((loop, i))
+                    body = loop.regions[-1]
+                    found.update((body.yields[i], *(r.params[len(r.params) - len(loop.outs) + i] for r in loop.regions)))
+    return found, carried
+
+
+def _carried_beside(loop: Inst, uses: dict[Value, int]) -> Iterator[int]:
+    """The carried blocks that nests make, and that only nests and the next iteration read."""
+    body = loop.regions[-1]
+    made = {v: nest["shape"] for nest in body.body if nest.op.name == "nest" for v in nest.outs}
+    for i, value in enumerate(body.yields):
+        shape = loop.outs[i].shape
+        if len(shape) != 1 or made.get(value) != shape:
+            continue
+        params = [(r, r.params[len(r.params) - len(loop.outs) + i]) for r in loop.regions]
+        if _beside(body, value) + 1 == uses.get(value, 0) and all(_beside(r, p) == uses.get(p, 0) for r, p in params):
+            yield i
+
+
+def _beside(region: Region, value: Value) -> int:
+    """How often the nests of a region read a block position by position."""
+    return sum(
+        inst.operands.count(value)
+        for nest in region.body
+        if nest.op.name == "nest" and nest["shape"] == value.shape
+        for inst in nest.regions[0].body[:-1]
+        if inst.op.has(Trait.ELEMENTWISE) or inst.op.name in ("reduce", "store")
+    )
 
 
 def _regions(region: Region) -> Iterator[Region]:
@@ -46,18 +85,19 @@ def _regions(region: Region) -> Iterator[Region]:
 
 
 def _read_beside(region: Region, uses: dict[Value, int]) -> Iterator[Value]:
-    nests = [inst for inst in region.body if inst.op.name == "nest" and len(inst["shape"]) == 1]
-    made = {v: nest["shape"] for nest in nests for v in nest.outs if v.shape}
-    found = dict.fromkeys(made, 0)
-    for nest in nests:
-        for inst in nest.regions[0].body[:-1]:
-            if inst.op.has(Trait.ELEMENTWISE) or inst.op.name in ("reduce", "store"):
-                for v in inst.operands:
-                    if made.get(v) == nest["shape"]:
-                        found[v] += 1
-    for v, count in found.items():
-        if count == uses.get(v, 0):
-            yield v
+    for inst in region.body:
+        if inst.op.name in ("nest", "for", "while"):
+            yield from (v for v in inst.outs if len(v.shape) == 1 and _beside(region, v) == uses.get(v, 0))
+
+
+def nothing(value: Value) -> object:
+    """The 0 of a dtype."""
+    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
+
+
+def can_end_early(extent: int, target: CpuTarget) -> bool:
+    """Whether a slot is made of more than one step of the widest loop."""
+    return extent % target.vector_nbytes == 0 and extent > target.vector_nbytes
 
 
 def stop_of(e: Emitter, bounds: Bounds, extent: int, step: int) -> Value:
@@ -123,8 +163,7 @@ class TailValues:
             return None
         if len(inst.operands) > 2:
             return self.at(inst.operands[2])
-        dtype = inst.out.dtype
-        return self.e.const(0.0 if dtype.is_float else False if dtype.is_bool else 0, Type(dtype))
+        return self.e.const(nothing(inst.out), Type(inst.out.dtype))
 
     def _applied(self, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value | None:
         if inst.op.name == "select":
@@ -183,14 +222,14 @@ def repeated(e: Emitter, reduce: Inst, value: Value, count: Value) -> Value:
 
 
 def fill_tail(
-    e: Emitter, elements: Callable[[], Elements], slot: Slot, outer: Sequence[Index], lanes: int, start: Value, value: Value
+    e: Emitter, elements: Callable[[], Elements], slot: Slot, outer: Sequence[Index], lanes: int, ends: tuple[Value, Value], value: Value
 ) -> None:
-    """Write `value` to the elements of a row of a slot from `start` on."""
+    """Write `value` to the elements of a row of a slot from one position to another."""
 
     def body(i: Value) -> Sequence[Value]:
         address, _, _ = elements().address(slot, (*outer, Index(i, lanes=lanes > 1)))
         e.inst("vstore" if lanes > 1 else "store", [address, value])
         return ()
 
-    region = e.region([start.type], body, ["i"])
-    e.inst("loop", [start, e.const(slot.shape[-1])], {"lanes": lanes}, [region])
+    region = e.region([ends[0].type], body, ["i"])
+    e.inst("loop", ends, {"lanes": lanes}, [region])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STREAM_NBYTES = 16
+"""What a store past the cache is aligned to, as large NumPy arrays are; the write buffers join the pieces."""
+
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget:

@@ -1,0 +1,98 @@
+"""Masks of loads in a loop that is inside a nest: what all lanes agree on is a branch, the rest is made before the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from eas.ir import Inst, Value, walk
+from eas.schedule.addresses import first_address
+from eas.schedule.elements import Elements, Index, Known, axes
+from eas.schedule.masks import Conjunct, conjuncts
+from eas.schedule.target import CpuTarget
+from eas.types import Type
+
+
+class HeldMasks:
+    """The masks that one body of a nest has made so far, by their conditions."""
+
+    def __init__(
+        self, target: CpuTarget, middle: tuple[int, int] | None = None, inside: frozenset[Known] = frozenset()
+    ) -> None:
+        self.middle, self.inside = middle, inside  # lanes between which these conditions hold
+        # Elsewhere a mask has registers of its own, and is not made again and again.
+        self.needs_words = target.name == "avx2"
+        self.held: dict[frozenset[Known], Value] = {}
+
+    def hold(self, elements: Elements, loop: Inst, index: tuple[Index, ...]) -> None:
+        """Make the masks that a loop does not change."""
+        if not self.needs_words:
+            return
+        inside = {v for r in loop.regions for i in walk(r) for v in i.outs}
+        for inst in (i for r in loop.regions for i in walk(r)):
+            if inst.op.name == "load" and len(inst.operands) > 1 and inst.operands[1] not in inside:
+                _, lanes = _split(elements, inst.operands[1], index)
+                key = _key(lanes)
+                if lanes and key not in self.held:
+                    self.held[key] = self._words(elements, lanes)
+
+    def mask(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
+        """The mask of some conditions, as a held one if there is one."""
+        if not self.needs_words:
+            return _all(elements, lanes)
+        return self.held.get(_key(lanes)) or self._words(elements, lanes)
+
+    def _words(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
+        first, *rest = [elements.e.emit("hold", elements.at(condition, where)) for condition, where in lanes]
+        for value in rest:
+            first = elements.e.emit("and", first, value)
+        return first
+
+
+def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
+    """A masked load of neighbours: nothing is read where a condition is false for all lanes."""
+    e, (pointer, mask, *other) = elements.e, inst.operands
+    whole, lanes = _split(elements, mask, index)
+
+    def read() -> Sequence[Value]:
+        inner = elements.nested()
+        extra = [masks.mask(inner, lanes)] if lanes else []
+        if extra and other:
+            extra.append(inner.at(other[0], index))
+        attrs: dict[str, Any] = {"sure": True} if extra else {}
+        if extra and masks.middle is not None and _key(lanes) <= masks.inside:
+            attrs["middle"] = masks.middle
+        return e.inst("vload", [first_address(inner, pointer, index), *extra], attrs).outs
+
+    if not whole:
+        return read()[0]
+    condition = _all(elements, [(c, tuple(ix.first() for ix in where)) for c, where in whole])
+    zero = [elements.at(other[0], index)] if other else [e.const(_nothing(inst.out), Type(inst.out.dtype))]
+    return e.inst("if", [condition], {}, [e.region([], read), e.region([], lambda: zero)]).out
+
+
+def _split(elements: Elements, mask: Value, index: tuple[Index, ...]) -> tuple[list[Conjunct], list[Conjunct]]:
+    """The conditions of a mask that are not known to hold: those that all lanes agree on, and the others."""
+    whole: list[Conjunct] = []
+    lanes: list[Conjunct] = []
+    for condition, where in conjuncts(elements, mask, index):
+        if (condition, axes(where)) in elements.known_true:
+            continue
+        is_one = condition.type.is_scalar or elements.step(condition, where) == 0
+        (whole if is_one else lanes).append((condition, where))
+    return whole, lanes
+
+
+def _key(lanes: Sequence[Conjunct]) -> frozenset[Known]:
+    return frozenset((condition, axes(where)) for condition, where in lanes)
+
+
+def _all(elements: Elements, conditions: Sequence[Conjunct]) -> Value:
+    first, *rest = [elements.at(condition, where) for condition, where in conditions]
+    for value in rest:
+        first = elements.e.emit("and", first, value)
+    return first
+
+
+def _nothing(value: Value) -> object:
+    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
