@@ -130,10 +130,6 @@ class InvalidSetting(EasError, ValueError):
     """An environment variable holds a value that its row in `eas.config` does not allow."""
 
 
-class NotBuilt(EasError, NotImplementedError):
-    """A target whose code generator is not part of this version."""
-
-
 # --- while a kernel runs ----------------------------------------------------------------------
 
 

@@ -16,8 +16,6 @@ from eas.frontend.loops import RuntimeRange
 from eas.frontend.rewrite import Hooks, rewrite
 from eas.frontend.values import Block, Undefined, cast_to, lanewise, to_bool
 
-Replace = Callable[[Any], Any]
-
 
 def callee(fn: Any, hooks: Hooks) -> Any:
     """The function to call in place of `fn`."""

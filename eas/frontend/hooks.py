@@ -54,7 +54,7 @@ class TracingHooks:
             with builder.scope("if") as scope, unchanged("if", branch):
                 sides.append((scope, tuple(branch(*state)) if branch else state))
         (scope, left), (other, right) = sides
-        first, second, rebuild = align(names, left, right, "if")
+        first, second, rebuild = align(names, left, right)
         merged: list[Any] = []
         plan: list[tuple[int, Type]] = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):

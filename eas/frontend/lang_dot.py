@@ -48,7 +48,7 @@ def dot(
         result = _strided_dot(a, b, acc, *strided)
     else:
         check_operands("dot", (a, b))
-        dtype = common_dtype("dot", [a, b])
+        dtype = common_dtype([a, b])
         left, right = cast_to(as_block(a), dtype), cast_to(as_block(b), dtype)
         out = Type(accumulator(dtype), (*left.shape[:-1], *right.shape[-1:]))
         result = emit("dot", left, right, _accumulator(acc, out))

@@ -94,7 +94,7 @@ div_trunc, rem, mulhi = (
 def fdiv(a: Operand, b: Operand) -> Block:
     """a / b, correctly rounded; integers are divided as f32."""
     check_operands("div", (a, b))
-    return emit("div", *fit("div", [a, b], dtypes.div_type(common_dtype("div", [a, b]))))
+    return emit("div", *fit("div", [a, b], dtypes.div_type(common_dtype([a, b]))))
 
 
 def umulhi(a: Operand, b: Operand) -> Block:
@@ -114,7 +114,7 @@ def fma(a: Operand, b: Operand, c: Operand) -> Block:
 def _extreme(name: str, xs: tuple[Any, ...], propagate_nan: bool) -> Any:
     if all(is_number(x) and not isinstance(plain(x), float) for x in xs):
         return (max if name == "max" else min)(plain(x) for x in xs)
-    floats = common_dtype(name, xs).is_float
+    floats = common_dtype(xs).is_float
     return functools.reduce(
         lambda a, b: lanewise(name if propagate_nan or not floats else f"f{name}", a, b), xs
     )
@@ -140,7 +140,7 @@ def clamp(x: Operand, lo: Operand, hi: Operand) -> Any:
 def where(cond: Operand, a: Operand, b: Operand) -> Block:
     """a where cond is not zero, else b, per element; both sides are evaluated, promoted and broadcast."""
     check_operands("where", (cond, a, b))
-    dtype = common_dtype("where", [a, b])
+    dtype = common_dtype([a, b])
     shape = common_shape("where", [x.shape for x in (cond, a, b) if isinstance(x, Block)])
     if is_number(cond):
         return _filled(a if plain(cond) else b, dtype, shape)

@@ -167,7 +167,7 @@ def split(x: Operand) -> tuple[Block, Block]:
 def cat(a: Operand, b: Operand, axis: int = 0) -> Block:
     """b after a along an axis; dtypes are promoted."""
     values.check_operands("cat", (a, b))
-    dtype = values.common_dtype("cat", [a, b])
+    dtype = values.common_dtype([a, b])
     left, right = cast_to(as_block(a), dtype), cast_to(as_block(b), dtype)
     return emit("cat", left, right, axis=static_axis("cat", axis, left.ndim))
 

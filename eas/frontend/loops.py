@@ -105,10 +105,10 @@ class _Carried:
 
     def learn(self, entered: State, left: State) -> bool:
         """Take the state after the body into account; whether that changed what is carried."""
-        first, second, _ = align(self.names, entered, left, "loop")
+        first, second, _ = align(self.names, entered, left)
         if len(first) != len(self.leaves):
             # A tuple variable changes its length: it cannot be carried, so it is one opaque leaf.
-            self.leaves, _, self.rebuild = align(self.names, self.before, left, "loop")
+            self.leaves, _, self.rebuild = align(self.names, self.before, left)
             self.types = [leaf.value.type if isinstance(leaf.value, Block) else None for leaf in self.leaves]
             self.lost.clear()
             return True
@@ -132,7 +132,7 @@ class _Carried:
 
     def leaving(self, entered: State, left: State, outs: Sequence[Value]) -> State:
         """The state after the loop: carried results, what never changed, and errors-to-be."""
-        first, second, rebuild = align(self.names, entered, left, "loop")
+        first, second, rebuild = align(self.names, entered, left)
         results = dict(zip(self.carried, outs, strict=True))
         for out, hint in zip(outs, self.hints, strict=True):
             out.hint = hint

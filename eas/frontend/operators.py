@@ -83,7 +83,7 @@ def _signed(offset: Any) -> Any:
 def _shifted(name: str) -> Binary:
     def function(a: Any, b: Any) -> Block:
         check_operands(name, (a, b))
-        dtype = a.dtype if isinstance(a, Block) else common_dtype(name, [a, b])
+        dtype = a.dtype if isinstance(a, Block) else common_dtype([a, b])
         dtype = dtypes.i32 if dtype.is_bool else dtype
         shape = common_shape(name, [x.shape for x in (a, b) if isinstance(x, Block)])
         left = (

@@ -49,7 +49,7 @@ def _flatten(name: str, value: Any, leaves: list[Leaf]) -> Callable[[Any], Any]:
     return lambda rest: tuple([make(rest) for make in makers])
 
 
-def align(names: Sequence[str], before: Sequence[Any], after: Sequence[Any], what: str) -> tuple[list[Leaf], list[Leaf], Rebuild]:
+def align(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> tuple[list[Leaf], list[Leaf], Rebuild]:
     """Flatten two states of one shape; a variable that changes its tuple shape stays whole."""
     before = [_shaped_like(b, a, n) for n, a, b in zip(names, after, before, strict=True)]
     after = [_shaped_like(a, b, n) for n, a, b in zip(names, after, before, strict=True)]

@@ -209,7 +209,7 @@ def common_shape(name: str, shapes: Sequence[Shape]) -> Shape:
         raise ShapeMismatch(f"{name} got blocks of shapes {listed}, which do not broadcast", hint="insert axes with x[:, None], or use mk.broadcast_to", loc=current().here()) from None
 
 
-def common_dtype(name: str, operands: Sequence[Any]) -> DType:
+def common_dtype(operands: Sequence[Any]) -> DType:
     """Promotion over traced values first; Python numbers are weak and join last."""
     try:
         typed = [x.dtype for x in operands if isinstance(x, Block)]
@@ -241,7 +241,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
 def fit(name: str, operands: Sequence[Any], dtype: DType | None = None) -> list[Block]:
     """All operands in one dtype (promoted, or the given one) and one shape."""
     check_operands(name, operands)
-    target = dtype or common_dtype(name, operands)
+    target = dtype or common_dtype(operands)
     shape = common_shape(name, [x.shape for x in operands if isinstance(x, Block)])
     fitted = []
     for x in operands:
@@ -264,7 +264,7 @@ _NEVER_BOOL = {"add", "sub", "mul", "floordiv", "mod", "truncdiv", "truncmod", "
 def lanewise(name: str, *operands: Any) -> Block:
     """An elementwise op on promoted and broadcast operands; arithmetic on bools is done in i32."""
     check_operands(name, operands)
-    dtype = common_dtype(name, operands)
+    dtype = common_dtype(operands)
     if name in _NEVER_BOOL and dtype.is_bool:
         dtype = dtypes.i32
     return emit(name, *fit(name, operands, dtype))

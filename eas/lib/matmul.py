@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from eas.lib.gradients import column_sums_launch
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import (
     FLAT_BLOCK,
+    METAL_TILE,
     PROGRAMS_PER_THREAD,
     SMALL,
     dot_tiles,
@@ -26,7 +27,8 @@ from eas.lib.sizes import (
 )
 from eas.runtime.host_cpu import num_threads
 
-VECTOR_TILE = (32, 1024)  # rows and columns of a step of a matrix times a vector
+VECTOR_STEP = 4096  # columns of a step of a matrix times a vector: four pages of each of its rows
+VECTOR_TILE = 1 << 16  # elements of such a step
 AT_ONCE = 4  # rows that are added before the sums go back to memory
 SUM_PART, MOST_PARTS = 1 << 20, 16  # elements of a partial sum, and most of them
 
@@ -73,7 +75,8 @@ def vecmat_kernel(x, b, y, K, N, BK: constexpr, BN: constexpr):
 def matvec(a: Array, x: Array, bias: Array | None, out: Array) -> None:
     """out = a @ x + bias of [M, K], K numbers and M numbers."""
     m, k = a.shape
-    bm, bk = tile(m, VECTOR_TILE[0]), tile(k, VECTOR_TILE[1])
+    bk = tile(k, VECTOR_STEP)
+    bm = tile(m, min(VECTOR_TILE // bk, METAL_TILE))
     matvec_kernel[mk.cdiv(m, bm)](a, x, bias, out, m, k, BM=bm, BK=bk)
 
 
@@ -89,32 +92,59 @@ def vecmat(x: Array, b: Array, out: Array) -> None:
         launch[grid](sums, None, out, None, *rest)
 
 
-@functools.lru_cache(maxsize=1024)  # the checks would take longer than a small product
+Plan: TypeAlias = tuple[tuple[int, int], tuple[int, ...], tuple[int, int]]  # shape, (m, n, k, *tiles), grid
+
+
 def _sizes(a: tuple[int, ...], b: tuple[int, ...], a_dtype: Any, b_dtype: Any) -> tuple[int, int, int]:
-    """(m, k, n) of two matrices that fit."""
+    """(m, n, k) of two matrices that fit."""
     need(len(a) == 2 and len(b) == 2 and a[1] == b[0] and a_dtype == b_dtype,
          f"matmul needs [M, K] and [K, N], got {a_dtype}{list(a)} and {b_dtype}{list(b)}")  # fmt: skip
     need(as_dtype(a_dtype).is_float, f"matmul needs floats, got {a_dtype}")
     m, k, n = *a, b[1]
     check_count(max(m * k, k * n, m * n))
-    return m, k, n
+    return m, n, k
+
+
+def _plan(m: int, n: int, k: int, tiles: tuple[int, int, int]) -> Plan:
+    return (m, n), (m, n, k, *tiles), (mk.cdiv(n, tiles[1]), mk.cdiv(m, tiles[0]))
+
+
+# The checks would take longer than a small product.
+@functools.lru_cache(maxsize=1024)
+def _small_plan(a: tuple[int, ...], b: tuple[int, ...], a_dtype: Any, b_dtype: Any) -> Plan | None:
+    """How a product that is one tile is computed on any device; None if it is larger."""
+    m, n, k = _sizes(a, b, a_dtype, b_dtype)
+    return _plan(m, n, k, small_dot_tiles(m, n, k)) if max(m, n) <= SMALL else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _large_plan(a: tuple[int, ...], b: tuple[int, ...], threads: int, metal: bool) -> Plan:
+    m, n, k = a[0], b[1], a[1]
+    return _plan(m, n, k, dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * threads, metal=metal))
 
 
 def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, int, int] | None = None) -> Array:
     """a @ b of two matrices of one float dtype, summed in at least f32 and rounded once."""
-    m, k, n = _sizes(a.shape, b.shape, a.dtype, b.dtype)
-    out = result(out, (m, n), a.dtype, a)
-    if tiles is None:
-        if max(m, n) <= SMALL:
-            tiles = small_dot_tiles(m, n, k)
-        elif min(m, n) == 1 and not on_metal(a):
-            if n == 1:
-                matvec(a, b, None, out)
-            else:
-                vecmat(a, b, out)
-            return out
-        else:
-            tiles = dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
-    bm, bn, bk = tiles
-    matmul_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](a, b, out, m, n, k, BM=bm, BN=bn, BK=bk)
+    if tiles is not None:
+        plan = _plan(*_sizes(a.shape, b.shape, a.dtype, b.dtype), tiles)
+    elif (small := _small_plan(a.shape, b.shape, a.dtype, b.dtype)) is not None:
+        plan = small
+    else:
+        metal = on_metal(a)
+        if 1 in (a.shape[0], b.shape[1]) and not metal:
+            return _of_a_vector(a, b, out)
+        plan = _large_plan(a.shape, b.shape, num_threads(), metal)
+    shape, numbers, grid = plan
+    out = result(out, shape, a.dtype, a)
+    matmul_kernel(a, b, out, *numbers, _grid=grid)  # by position: a launch by names takes half a microsecond more
+    return out
+
+
+def _of_a_vector(a: Array, b: Array, out: Array | None) -> Array:
+    """a @ b where one of them is a row or a column."""
+    out = result(out, (a.shape[0], b.shape[1]), a.dtype, a)
+    if b.shape[1] == 1:
+        matvec(a, b, None, out)
+    else:
+        vecmat(a, b, out)
     return out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from eas import mk
-from eas.runtime import get_runtime
+from eas import config, mk
+from eas.runtime.launch_settings import setting_now
 
 FLAT_BLOCK = 4096  # elements of a program that streams through memory
 ROW_BLOCK = 32768  # longest row kept in one block: 128 KiB of f32, which any L2 cache holds
@@ -26,7 +26,8 @@ PROGRAMS_PER_THREAD = 4  # so that one slow thread delays the others little
 
 def on_metal(x: Any = None) -> bool:
     """Whether kernels on `x` will run in the threadgroups of a Metal device, real or simulated."""
-    return getattr(x, "device", None) == "mps" or get_runtime().name in ("mps", "sim")
+    # `auto` is a backend of the host; to read the setting takes a tenth of the time of asking for its runtime
+    return getattr(x, "device", None) == "mps" or setting_now(config.backend) in ("mps", "metal", "sim")
 
 
 def flat_block(n: int) -> int:
@@ -68,9 +69,10 @@ def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
     return int(mk.cdiv(share, step) * step)
 
 
-def dot_tiles(m: int, n: int, k: int, programs: int = 1) -> tuple[int, int, int]:
+def dot_tiles(m: int, n: int, k: int, programs: int = 1, metal: bool | None = None) -> tuple[int, int, int]:
     """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
-    return _dot_tiles(m, n, k, programs, METAL_DOT_TILE if on_metal() else DOT_TILE)
+    metal = on_metal() if metal is None else metal
+    return _dot_tiles(m, n, k, programs, METAL_DOT_TILE if metal else DOT_TILE)
 
 
 @functools.lru_cache(maxsize=1024)
