@@ -1,10 +1,11 @@
-"""Rows: convolutions of a network by eas.lib, and a stencil over one image that a user writes as a kernel."""
+"""Rows: convolutions of a network by eas.lib, convolutions and stencils that a user writes as kernels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import eas
+from benchmarks import convolution_kernels as kernels
 from benchmarks.registry import Bar, Workload
 from eas import mk
 
@@ -18,6 +19,9 @@ def workloads() -> list[Workload]:
         stencil(2048, 3),
         stencil(4096, 3),
         stencil(1024, 5),
+        stencil(2048, 3, tile=(16, 64)),
+        *(user_conv(form, 2, 32, 56, 32) for form in ("rows", "loops", "flat", "tiles")),
+        user_conv("depthwise", 8, 64, 56, 64),
     ]
 
 
@@ -57,6 +61,56 @@ def conv2d(n: int, c: int, hw: int, o: int, *, size: int, padding: int, stride: 
     return w
 
 
+def user_conv(form: str, n: int, c: int, hw: int, o: int) -> Workload:
+    """3x3 by a kernel of a user, one output channel per program; Numba runs loops over rows of an output channel."""
+    groups = c if form == "depthwise" else 1
+    taps = c // groups * 9
+    w = Workload(
+        "user conv", f"{form} n{n} c{c} {hw}x{hw} o{o}", Bar(), flops=2 * n * o * hw**2 * taps, nbytes=4 * (n * (c + o) * hw**2 + o * taps), tolerance=1e-4,
+        make=lambda rng: (rng.standard_normal((n, c, hw, hw), dtype=np.float32), rng.standard_normal((o, c // groups, 3, 3), dtype=np.float32)),
+        reference=lambda x, f: _conv2d(x, f, 1, 1, groups),
+    )  # fmt: skip
+
+    @w.entry("eas")
+    def _(x, f):
+        out = np.empty((n, o, hw, hw), np.float32)
+        return lambda: (_launch(form, x, f, out), out)[1]
+
+    if groups == 1:
+
+        @w.entry("numba")
+        def _(x, f):
+            from benchmarks import numba_peer
+
+            out = np.empty((n, o, hw, hw), np.float32)
+            return lambda: (numba_peer.conv3(x, f, out), out)[1]
+
+    @w.entry("torch", allocates=True)
+    def _(x, f):
+        from benchmarks.torch_peer import tensors, torch
+
+        tx, tf = tensors(x, f)
+        return lambda: torch.nn.functional.conv2d(tx, tf, padding=1, groups=groups)
+
+    return w
+
+
+def _launch(form: str, x: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    n, o, h, w = out.shape
+    c = x.shape[1]
+    block = 1 << (w - 1).bit_length()
+    if form == "rows":
+        kernels.rows[h, o, n](x, f, out, c, h, w, o, SIZE=3, BLOCK=block)
+    elif form == "loops":
+        kernels.loops[h, o, n](x, f, out, c, h, w, o, 3, BLOCK=block)
+    elif form == "flat":
+        kernels.flat[mk.cdiv(h * w, 1024), o, n](x, f, out, c, h, w, o, SIZE=3, BLOCK=1024)
+    elif form == "tiles":
+        kernels.tiles[mk.cdiv(h, 8) * mk.cdiv(w, 64), o, n](x, f, out, c, h, w, o, SIZE=3, BM=8, BN=64)
+    else:
+        kernels.depthwise[mk.cdiv(h * w, 1024), c, n](x, f, out, c, h, w, SIZE=3, BLOCK=1024)
+
+
 def _conv2d(x: np.ndarray, f: np.ndarray, stride: int, padding: int, groups: int) -> np.ndarray:
     """Tap by tap, in f64."""
     o, cg, size, _ = f.shape
@@ -85,9 +139,11 @@ def stencil_kernel(x, weights, y, H, W, SIZE: eas.constexpr, BM: eas.constexpr, 
     mk.store(y, rows * W + cols, acc, (rows < H) & (cols < W))
 
 
-def stencil(n: int, size: int) -> Workload:
+def stencil(n: int, size: int, tile: tuple[int, int] = (8, 1024)) -> Workload:
+    bm, bn = tile
+    by = "" if bm == 8 else f" by {bm}x{bn}"
     w = Workload(
-        "stencil", f"{size}x{size} {n}x{n}", Bar(ratio=1.15), flops=2 * n * n * size * size, nbytes=8 * n * n,
+        "stencil", f"{size}x{size} {n}x{n}{by}", Bar(ratio=1.15), flops=2 * n * n * size * size, nbytes=8 * n * n,
         make=lambda rng: (rng.standard_normal((n, n), dtype=np.float32), rng.standard_normal((size, size), dtype=np.float32)),
         reference=lambda x, f: _conv2d(x[None, None], f[None, None], 1, size // 2, 1)[0, 0],
     )  # fmt: skip
@@ -95,8 +151,8 @@ def stencil(n: int, size: int) -> Workload:
     @w.entry("eas")
     def _(x, f):
         out = np.empty_like(x)
-        launch = stencil_kernel[mk.cdiv(n, 1024), mk.cdiv(n, 8)]
-        return lambda: (launch(x, f, out, n, n, SIZE=size, BM=8, BN=1024), out)[1]
+        launch = stencil_kernel[mk.cdiv(n, bn), mk.cdiv(n, bm)]
+        return lambda: (launch(x, f, out, n, n, SIZE=size, BM=bm, BN=bn), out)[1]
 
     @w.entry("numba")
     def _(x, f):

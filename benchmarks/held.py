@@ -16,8 +16,9 @@ BAR = Bar(ratio=1.10)
 
 def workloads() -> list[Workload]:
     return [
-        strided(1), strided(2), tiles(), unaligned(np.float32, 22), unaligned(np.uint8, 24), blend(), short_rows(),
-        mandelbrot(), horner(), stencil(), channels_first(), channel_bias(), upsample(), in_place(24), over_input(24),
+        strided(1), strided(2), strided(3), *tile_rows(), unaligned(np.float32, 22), unaligned(np.uint8, 24), blend(), short_rows(67), short_rows(31),
+        mandelbrot(), horner(), stencil(), channels_first(), channels_last(32), channels_last(3), channel_bias(), upsample(2), upsample(3),
+        in_place(24), over_input(24),
     ]  # fmt: skip
 
 
@@ -75,32 +76,65 @@ def strided(s: int) -> Workload:
     return w
 
 
-def tiles() -> Workload:
-    m = n = 2048
-    w = row("tiles 64x64", f"{m}x{n} of a larger matrix", [random(m, n + 40), random(m, n + 40)], lambda x, y: (x + y)[:, :n], 12 * m * n)
+def inside(a: Any) -> Any:
+    return a[:, 20:-20]
+
+
+def second(a: Any) -> Any:
+    return a[:, ::2]
+
+
+def column(a: Any) -> Any:
+    return np.broadcast_to(a, (a.shape[0], a.shape[0]))
+
+
+def tiles(name: str, n: int, y_shape: tuple[int, int], pick_y: Any, x_shape: tuple[int, int], pick: Any, out_shape: tuple[int, int], pick_out: Any) -> Workload:
+    """x + y in tiles of 64x64, each a view of a larger or another matrix whose strides a kernel asks for."""
+    w = row("tiles 64x64", f"{n}x{n} {name}", [random(*x_shape), random(*y_shape)], lambda x, y: pick(x) + pick_y(y), 12 * n * n)
+
+    def arguments(x, y):
+        return pick(x), pick_y(y), pick_out(np.empty(out_shape, np.float32))
 
     @w.entry("eas")
     def _(x, y):
         from benchmarks import held_kernels as k
 
-        x, y, out = x[:, :n], y[:, :n], np.empty((m, n + 40), np.float32)[:, :n]
-        return lambda: (k.add_tiles[cdiv(n, 64), cdiv(m, 64)](x, y, out, m, n, BM=64, BN=64), out)[1]
+        x, y, out = arguments(x, y)
+        return lambda: (k.add_tiles[cdiv(n, 64), cdiv(n, 64)](x, y, out, n, n, BM=64, BN=64), out)[1]
 
     @w.entry("numba")
     def _(x, y):
         from benchmarks import held_numba
 
-        x, y, out = x[:, :n], y[:, :n], np.empty((m, n + 40), np.float32)[:, :n]
+        x, y, out = arguments(x, y)
         return lambda: (held_numba.add_tiles(x, y, out), out)[1]
+
+    @w.entry("numpy")
+    def _(x, y):
+        x, y, out = arguments(x, y)
+        return lambda: np.add(x, y, out=out)
 
     @w.entry("torch")
     def _(x, y):
         from benchmarks.torch_peer import tensors, torch
 
-        tx, ty, out = tensors(x[:, :n], y[:, :n], np.empty((m, n + 40), np.float32)[:, :n])
-        return lambda: torch.add(tx, ty, out=out)
+        x, y, out = arguments(x, y)
+        tx, tout = tensors(x, out)
+        ty = tensors(y.base)[0].expand(n, n) if y.strides[1] == 0 else tensors(y)[0]
+        return lambda: torch.add(tx, ty, out=tout)
 
     return w
+
+
+def tile_rows() -> list[Workload]:
+    n = 2048
+    part, whole, wide = (n, n + 40), (n, n), (n, 2 * n)
+    return [
+        tiles("of a larger matrix", n, part, inside, part, inside, part, inside),
+        tiles("of transposes", n, whole, np.transpose, whole, np.transpose, whole, np.transpose),
+        tiles("and a column", n, (n, 1), column, whole, np.asarray, whole, np.asarray),
+        tiles("of every second column", n, wide, second, wide, second, whole, np.asarray),
+    ]
 
 
 def add_entries(w: Workload, n: int, out: Callable[[Any, Any], Any]) -> None:
@@ -176,8 +210,8 @@ def blend() -> Workload:
     return w
 
 
-def short_rows() -> Workload:
-    rows, cols = 20000, 67
+def short_rows(cols: int) -> Workload:
+    rows, block = 20000, 1 << cols.bit_length()
     w = row("threshold u8", f"{rows}x{cols}", [random(rows, cols, dtype=np.uint8)], lambda x: np.where(x > 50, x, 0), 2 * rows * cols)
 
     @w.entry("eas")
@@ -185,10 +219,28 @@ def short_rows() -> Workload:
         from benchmarks import held_kernels as k
 
         out = np.empty_like(x)
-        return lambda: (k.threshold_rows[rows,](x, out, cols, 50, BLOCK=128), out)[1]
+        return lambda: (k.threshold_rows[rows,](x, out, cols, 50, BLOCK=block), out)[1]
 
     numba_entry(w, "threshold_rows", lambda x: np.empty_like(x), np.uint8(50))
     return w
+
+
+def escape_counts(a, b, steps):
+    x, y, count = np.zeros_like(a), np.zeros_like(a), np.zeros(a.shape, np.int32)
+    inside = np.ones(a.shape, bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(steps):
+            inside &= x * x + y * y <= 4
+            count += inside
+            x, y = x * x - y * y + a, 2 * x * y + b
+    return count
+
+
+def mandelbrot_reference(a, b, steps):
+    """Counts in f32, masked where rounding decides: exact runs from as near as two roundings count differently."""
+    counts, close = escape_counts(a, b, steps), (1 - 2.0**-22, 1 + 2.0**-22)
+    exact = [escape_counts(np.float64(a) * p, np.float64(b) * q, steps) for p in close for q in close]
+    return np.ma.masked_array(counts, np.any([counts != e for e in exact], axis=0))
 
 
 def mandelbrot() -> Workload:
@@ -196,7 +248,7 @@ def mandelbrot() -> Workload:
     n = width * height
     re = lambda rng: np.tile(np.linspace(-2, 0.6, width, dtype=np.float32), height)  # noqa: E731
     im = lambda rng: np.repeat(np.linspace(-1.2, 1.2, height, dtype=np.float32), width)  # noqa: E731
-    w = row("mandelbrot", f"{width}x{height}, {steps} steps", [re, im], None, 12 * n)  # fused products move its border
+    w = row("mandelbrot", f"{width}x{height}, {steps} steps", [re, im], lambda a, b: mandelbrot_reference(a, b, steps), 12 * n)
 
     @w.entry("eas")
     def _(a, b):
@@ -270,6 +322,30 @@ def channels_first() -> Workload:
     return w
 
 
+def channels_last(c: int) -> Workload:
+    images, hw = 4, 112 * 112
+    n = images * c * hw
+    w = row("NCHW to NHWC", f"{images}x{c}x{hw}", [random(images, c, hw)], lambda x: x.transpose(0, 2, 1), 8 * n)
+
+    @w.entry("eas")
+    def _(x):
+        from benchmarks import held_kernels as k
+
+        out = np.empty((images, hw, c), np.float32)
+        return lambda: (k.channels_last[cdiv(n, BLOCK),](x, out, n, c, hw, BLOCK=BLOCK), out)[1]
+
+    numba_entry(w, "channels_last", lambda x: np.empty((images, hw, c), np.float32))
+
+    @w.entry("torch")
+    def _(x):
+        from benchmarks.torch_peer import tensors
+
+        tx, out = tensors(x.transpose(0, 2, 1), np.empty((images, hw, c), np.float32))
+        return lambda: out.copy_(tx)
+
+    return w
+
+
 def channel_bias() -> Workload:
     images, c, hw = 8, 64, 56 * 56
     n = images * c * hw
@@ -286,8 +362,8 @@ def channel_bias() -> Workload:
     return w
 
 
-def upsample() -> Workload:
-    h, width, s = 500, 640, 2
+def upsample(s: int) -> Workload:
+    h, width = 1000 // s, 1280 // s
     n = h * width * s * s
     w = row("upsample", f"{h}x{width} by {s}", [random(h, width)], lambda x: x.repeat(s, 0).repeat(s, 1), 4 * n + 4 * h * width)
 

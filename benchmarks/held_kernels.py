@@ -82,6 +82,13 @@ def channels_first(x, out, n, C, HW, BLOCK: mk.constexpr):
 
 
 @eas.kernel
+def channels_last(x, out, n, C, HW, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    channel, pixel, image = i % C, (i // C) % HW, i // (C * HW)
+    mk.store(out, i, mk.load(x, (image * C + channel) * HW + pixel, i < n), i < n)
+
+
+@eas.kernel
 def channel_bias(x, bias, out, n, HW, C, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mk.store(out, i, mk.load(x, i, i < n) + mk.load(bias, (i // HW) % C, i < n), i < n)
@@ -92,3 +99,28 @@ def upsample(x, out, n, W, S, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     row, column = i // (W * S), i % (W * S)
     mk.store(out, i, mk.load(x, row // S * W + column // S, i < n), i < n)
+
+
+@eas.kernel
+def carried_sums(x, out, n, BLOCK: mk.constexpr):
+    row, total = mk.program_id(0), mk.zeros([BLOCK])
+    for first in range(0, n, BLOCK):
+        columns = first + mk.arange(0, BLOCK)
+        total += mk.load(x, row * n + columns, columns < n)
+    mk.store(out, row, mk.sum(total))
+
+
+@eas.kernel
+def newton(x, out, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    value = mk.load(x, i, i < n, 1.0)
+    root = value
+    while mk.any(mk.abs(root * root - value) > 1e-5 * value):
+        root = 0.5 * (root + value / root)
+    mk.store(out, i, root, i < n)
+
+
+@eas.kernel
+def atomic_histogram(x, bins, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.atomic_add(bins, mk.load(x, i, i < n, 0), 1, i < n)

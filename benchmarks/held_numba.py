@@ -90,6 +90,15 @@ def channels_first(x, out):
 
 
 @jit
+def channels_last(x, out):
+    images, hw, c = out.shape
+    for row in numba.prange(images * hw):
+        image, p = row // hw, row % hw
+        for channel in range(c):
+            out[image, p, channel] = x[image, channel, p]
+
+
+@jit
 def channel_bias(x, bias, out):
     for row in numba.prange(x.shape[0]):
         b = bias[row % bias.size]
@@ -105,3 +114,21 @@ def upsample(x, out, s):
             v = x[r // s, c]
             for k in range(s):
                 out[r, c * s + k] = v
+
+
+@jit
+def row_sums(x, out):
+    for r in numba.prange(x.shape[0]):
+        total = np.float32(0)
+        for c in range(x.shape[1]):
+            total += x[r, c]
+        out[r] = total
+
+
+@jit
+def newton(x, out):
+    for i in numba.prange(x.size):
+        root = x[i]
+        while abs(root * root - x[i]) > np.float32(1e-5) * x[i]:
+            root = np.float32(0.5) * (root + x[i] / root)
+        out[i] = root

@@ -16,7 +16,8 @@ import numpy as np
 from benchmarks.registry import Call
 
 SAMPLE_SECONDS = 200e-6  # shorter calls are repeated inside one sample
-SETTLE_SECONDS = 2e-3  # between turns: workers of the last one park, the scheduler forgives us
+SETTLE_SECONDS = 2e-3  # between turns: the scheduler forgives us
+MOST_SETTLING = 0.3  # seconds: until workers of the last one park; those of OpenBLAS take 0.11, of libomp 0.2
 SAMPLES_PER_TURN = 3
 WARM_CALLS, WARM_SECONDS = 20, 20e-3  # before a call is measured: first calls compile, load, learn
 QUIET = 0.03  # share of a sample that its threads may have waited for a core
@@ -82,7 +83,7 @@ def interleave(calls: dict[str, Call], budget: Budget) -> dict[str, Timing]:
     names, turns = list(calls), 0
     while names and (turns < TURNS_BEFORE_FAR or time.perf_counter() < end):
         for name in names:
-            time.sleep(SETTLE_SECONDS)
+            _settle()
             calls[name]()
             for _ in range(SAMPLES_PER_TURN):
                 _sample(calls[name], timings[name])
@@ -132,6 +133,19 @@ def _sample(call: Call, timing: Timing) -> None:
         # The kernel brings the count of a running thread, which we are, up to date only at its ticks.
         others = [ran for t, (ran, _) in spent.items() if t != str(threading.get_native_id())]
         timing.busy.append(max(cpu, *others, 0.0) / timing.repeats)
+
+
+def _settle() -> None:
+    """Wait until no other thread of this process spins in wait for the next call of the last participant."""
+    end, me = time.perf_counter() + MOST_SETTLING, str(threading.get_native_id())
+    before = _threads()
+    while True:
+        time.sleep(SETTLE_SECONDS)
+        after = _threads()
+        ran = [now - before.get(t, (0.0, 0.0))[0] for t, (now, _) in after.items() if t != me]
+        if max(ran, default=0.0) < SETTLE_SECONDS / 10 or time.perf_counter() > end:
+            return
+        before = after
 
 
 def _threads() -> dict[str, tuple[float, float]]:
