@@ -6,7 +6,6 @@ Runs without pytest and without torch: python -m unittest discover -s tests -p "
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,13 +14,12 @@ from unittest import mock
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import eas  # noqa: E402
-from eas import mk  # noqa: E402
+import eas
+from eas import mk
+from tests.seed_kernels import ROOT, WHY_NO_METAL, add_kernel, backend, operands, python
 
-WHY_NO_METAL = eas.runtime.get_runtime("mps").why_unavailable()
 _scratch = tempfile.TemporaryDirectory(prefix="eas-seeds-")
 _own_cache = mock.patch.dict(os.environ, {"EAS_CACHE_DIR": _scratch.name})
 
@@ -35,34 +33,10 @@ def tearDownModule() -> None:
     _scratch.cleanup()
 
 
-def backend(name: str):
-    return mock.patch.dict(os.environ, {"EAS_BACKEND": name})
-
-
-def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A fresh Python in the repository."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run([sys.executable, *args], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
-
-
-@eas.kernel
-def add_kernel(a, b, c, N, BLOCK: eas.constexpr):
-    pid = mk.program_id(0)
-    offs = pid * BLOCK + mk.arange(0, BLOCK)
-    mask = offs < N
-    mk.store(c, offs, mk.load(a, offs, mask) + mk.load(b, offs, mask), mask)
-
-
 @eas.kernel
 def thread_add_kernel(a, b, c, N, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)
     mk.store(c, i, mk.load(a, i, i < N) + mk.load(b, i, i < N), i < N)
-
-
-def operands(n: int = 1024 + 7):
-    a = np.random.randn(n).astype(np.float32)
-    b = np.random.randn(n).astype(np.float32)
-    return a, b, np.zeros_like(a)
 
 
 # Seed 000, "快速开始", as written.

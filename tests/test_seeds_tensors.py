@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,14 +12,12 @@ from unittest import mock
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import eas  # noqa: E402
-from eas import mk  # noqa: E402
+import eas
+from tests.seed_kernels import WHY_NO_METAL, add_kernel, backend, operands, python
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-WHY_NO_METAL = eas.runtime.get_runtime("mps").why_unavailable()
 IS_SIM = eas.runtime.get_runtime().name == "sim"  # which lends device tensors its memory
 _scratch = tempfile.TemporaryDirectory(prefix="eas-seeds-")
 _own_cache = mock.patch.dict(os.environ, {"EAS_CACHE_DIR": _scratch.name})
@@ -44,30 +41,6 @@ def torch_mps_reason() -> str | None:
     import torch
 
     return None if torch.backends.mps.is_available() else "torch has no MPS here"
-
-
-def backend(name: str):
-    return mock.patch.dict(os.environ, {"EAS_BACKEND": name})
-
-
-def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A fresh Python in the repository."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run([sys.executable, *args], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
-
-
-@eas.kernel
-def add_kernel(a, b, c, N, BLOCK: eas.constexpr):
-    pid = mk.program_id(0)
-    offs = pid * BLOCK + mk.arange(0, BLOCK)
-    mask = offs < N
-    mk.store(c, offs, mk.load(a, offs, mask) + mk.load(b, offs, mask), mask)
-
-
-def operands(n: int = 1024 + 7):
-    a = np.random.randn(n).astype(np.float32)
-    b = np.random.randn(n).astype(np.float32)
-    return a, b, np.zeros_like(a)
 
 
 # Seed 003, "探测脚本", as written.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
+import numpy as np
 import pytest
 
 import eas
 from eas import dtypes, mk
 from eas.dtypes import DType
 from eas.ir import walk
+from eas.ops import TABLE
 
 METAL = ("mps", "sim")  # the targets that may refuse a kernel, and why
 REFUSALS = re.compile("has no f64|has no 64-bit atomic|bytes of threadgroup memory")
@@ -69,31 +72,54 @@ def pieces(first, n, shapes):
 
 
 @eas.kernel
-def unary_kernel(x, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+def unary_kernel(x, o0, o1, o2, o3, n, FS: eas.constexpr, SHAPES: eas.constexpr):
     for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
-        mk.store(y, offsets, F(mk.load(x, offsets, mask)), mask)
+        value = mk.load(x, offsets, mask)
+        for out, fn in zip((o0, o1, o2, o3), FS, strict=False):
+            mk.store(out, offsets, fn(value), mask)
 
 
 @eas.kernel
-def binary_kernel(a, b, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+def binary_kernel(a, b, o0, o1, o2, o3, n, FS: eas.constexpr, SHAPES: eas.constexpr):
     for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
-        mk.store(y, offsets, F(mk.load(a, offsets, mask), mk.load(b, offsets, mask)), mask)
+        left, right = mk.load(a, offsets, mask), mk.load(b, offsets, mask)
+        for out, fn in zip((o0, o1, o2, o3), FS, strict=False):
+            mk.store(out, offsets, fn(left, right), mask)
 
 
 @eas.kernel
-def ternary_kernel(a, b, c, y, n, F: eas.constexpr, SHAPES: eas.constexpr):
+def ternary_kernel(a, b, c, o0, o1, o2, o3, n, FS: eas.constexpr, SHAPES: eas.constexpr):
     for offsets, mask in list(pieces(mk.program_id(0) * span(SHAPES), n, SHAPES)):
-        x = F(mk.load(a, offsets, mask), mk.load(b, offsets, mask), mk.load(c, offsets, mask))
-        mk.store(y, offsets, x, mask)
+        values = mk.load(a, offsets, mask), mk.load(b, offsets, mask), mk.load(c, offsets, mask)
+        for out, fn in zip((o0, o1, o2, o3), FS, strict=False):
+            mk.store(out, offsets, fn(*values), mask)
 
 
 BY_ARITY = {1: unary_kernel, 2: binary_kernel, 3: ternary_kernel}
+TOGETHER = 4  # functions that one kernel can be given: a compilation costs more than a store
+
+
+def op_groups(ops: Iterable[str]) -> list:
+    """Test parameters: a few ops, and a dtype of theirs. Ops that follow each other could share work, so they are kept apart."""
+    ops, groups = list(ops), []
+    for dtype in dtypes.ALL:
+        of_dtype = [op for op in ops if dtype in TABLE[op].dtypes]
+        count = -(-len(of_dtype) // TOGETHER)
+        groups += [pytest.param(of_dtype[i::count], dtype, id=f"{'+'.join(of_dtype[i::count])}-{dtype}") for i in range(count)]
+    return groups
+
+
+def elementwise_all(backend: str, fns, inputs: list, outs: list, ops: set[str], shapes=SHAPES) -> None:
+    """Launch every function over equally long buffers into its output, which is one element longer and stays so."""
+    kernel = BY_ARITY[len(inputs)]
+    n = inputs[0].size
+    args = (*inputs, *outs, *[np.zeros(1, np.int32)] * (TOGETHER - len(outs)), n)
+    meta = {"FS": tuple(fns), "SHAPES": shapes}
+    launch(backend, kernel, *args, grid=-(-n // span(shapes)), **meta)
+    missing = ops - op_names(kernel, *args, **meta)
+    assert not missing, f"the kernel does not use {missing}"
 
 
 def elementwise(backend: str, fn, inputs: list, out, op: str, shapes=SHAPES) -> None:
-    """Launch fn over equally long buffers into `out`, which is one element longer and stays so."""
-    kernel = BY_ARITY[len(inputs)]
-    n = inputs[0].size
-    args = (*inputs, out, n)
-    launch(backend, kernel, *args, grid=-(-n // span(shapes)), F=fn, SHAPES=shapes)
-    assert op in op_names(kernel, *args, F=fn, SHAPES=shapes), f"the kernel does not use {op}"
+    """Launch one function."""
+    elementwise_all(backend, [fn], inputs, [out], {op}, shapes)

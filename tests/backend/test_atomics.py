@@ -12,7 +12,7 @@ from eas import dtypes, mk
 from eas.dtypes import DType
 from eas.ops import TABLE
 from tests.backend.formats import assert_identical, buffer, contents, poison, sample, wrapped
-from tests.backend.launches import launch, need_dtype, op_names
+from tests.backend.launches import launch, need_dtype, op_groups, op_names
 
 COVERS = {op for op in TABLE if op.startswith("atomic_")}
 UPDATES = {
@@ -28,13 +28,14 @@ BINS, BLOCK = 5, 33
 
 
 @eas.kernel
-def meeting_kernel(x, bins, own, found, n, F: eas.constexpr):
-    """All lanes meet in a few bins; then each lane updates a cell of its own and keeps what it found."""
+def meeting_kernel(x, bins, own, found, n, FS: eas.constexpr):
+    """All lanes meet in a few bins; then each lane updates a cell of its own and keeps what it found. Once per update."""
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mask = i < n
     value = mk.load(x, i, mask)
-    F(bins, i % BINS, value, mask=mask)
-    mk.store(found, i, F(own + i, value, mask=mask), i < n + 1)
+    for k, update in enumerate(FS):
+        update(bins + k * BINS, i % BINS, value, mask=mask)
+        mk.store(found + k * (n + 2), i, update(own + k * (n + 1) + i, value, mask=mask), i < n + 1)
 
 
 def small(dtype: DType, n: int, seed: int) -> list:
@@ -53,26 +54,32 @@ def folded(start: list, values: list, update, dtype: DType) -> list:
     return [x if dtype.is_float else wrapped(x, dtype) for x in state]
 
 
-@pytest.mark.parametrize(("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in UPDATES for d in TABLE[op].dtypes])
-def test_update_loses_nothing(backend, op, dtype):
+@pytest.mark.parametrize(("ops", "dtype"), op_groups(UPDATES))
+def test_updates_lose_nothing(backend, ops, dtype):
     need_dtype(backend, dtype)
-    fn, update = UPDATES[op]
     n = 70
     values, start, cells = small(dtype, n, 0), small(dtype, BINS, 1), small(dtype, n, 2)
-    bins, own, found = buffer(start, dtype), buffer([*cells, 1], dtype), poison(n + 2, dtype)
+    bins, own, found = buffer(start * len(ops), dtype), buffer([*cells, 1] * len(ops), dtype), poison((n + 2) * len(ops), dtype)
     args = (buffer(values, dtype), bins, own, found, n)
-    launch(backend, meeting_kernel, *args, grid=3, F=fn)
-    assert op in op_names(meeting_kernel, *args, F=fn)
+    meta = {"FS": tuple(UPDATES[op][0] for op in ops)}
+    launch(backend, meeting_kernel, *args, grid=3, **meta)
+    assert set(ops) <= op_names(meeting_kernel, *args, **meta)
+    for op, *got in zip(ops, *(contents(a).reshape(len(ops), -1) for a in (bins, own, found)), strict=True):
+        check_update(op, dtype, values, start, cells, *got)
+
+
+def check_update(op: str, dtype: DType, values: list, start: list, cells: list, bins: np.ndarray, own: np.ndarray, found: np.ndarray) -> None:
+    update = UPDATES[op][1]
     if op == "atomic_xchg":
         for b in range(BINS):  # one of the values won
-            assert contents(bins)[b] in contents(buffer(values[b::BINS], dtype))
+            assert bins[b] in contents(buffer(values[b::BINS], dtype))
     else:
-        assert_identical(contents(bins), contents(buffer(folded(start, values, update, dtype), dtype)), dtype, False)
+        assert_identical(bins, contents(buffer(folded(start, values, update, dtype), dtype)), dtype, False, op)
     after = [update(c, v) for c, v in zip(cells, values, strict=True)]
     after = [x if dtype.is_float else wrapped(x, dtype) for x in after]
-    assert_identical(contents(own), contents(buffer([*after, 1], dtype)), dtype, False)
-    assert_identical(contents(found)[: n + 1], contents(buffer([*cells, 0], dtype)), dtype, False)  # 0 where masked off
-    assert_identical(contents(found)[n + 1 :], contents(poison(1, dtype)), dtype)
+    assert_identical(own, contents(buffer([*after, 1], dtype)), dtype, False, op)
+    assert_identical(found[:-1], contents(buffer([*cells, 0], dtype)), dtype, False, op)  # 0 where masked off
+    assert_identical(found[-1:], contents(poison(1, dtype)), dtype, where=op)
 
 
 @eas.kernel
@@ -125,7 +132,7 @@ def test_float_max_and_min_propagate_nan(backend, dtype):
     for op in ("atomic_max", "atomic_min"):
         start = [0.0, 0.0, math.nan, 5.0, -math.inf]
         bins, own, found = buffer(start, dtype), buffer([*values[::-1], 1], dtype), poison(52, dtype)
-        launch(backend, meeting_kernel, buffer(values, dtype), bins, own, found, 50, grid=2, F=UPDATES[op][0])
+        launch(backend, meeting_kernel, buffer(values, dtype), bins, own, found, 50, grid=2, FS=(UPDATES[op][0],))
         pick = np.maximum if op == "atomic_max" else np.minimum
         want = [float(pick.reduce([start[b], *values[b::BINS]])) for b in range(BINS)]
         assert_identical(contents(bins), contents(buffer(want, dtype)), dtype, False)
@@ -143,3 +150,48 @@ def test_float_sums_agree_but_for_the_order(backend, n):
     total = np.zeros(1, np.float32)
     launch(backend, float_sum_kernel, x, total, n, BLOCK=64)
     np.testing.assert_allclose(total[0], x.sum(dtype=np.float64), atol=2e-7 * np.abs(x).sum())
+
+
+@eas.kernel
+def spread_kernel(x, bins, total, n, SIZE: eas.constexpr):
+    """A histogram and a sum, as a user writes them: nobody asks for the old values."""
+    i = mk.program_id(0) * SIZE + mk.arange(0, SIZE)
+    v = mk.load(x, i, i < n, 0)
+    mk.atomic_add(bins, v, 1, i < n)
+    mk.atomic_add(total, 0, mk.sum(v))
+
+
+@pytest.mark.parametrize(("count", "n"), [(7, 5000), (300, 5000), (9000, 20000), (9000, 50)])
+def test_every_change_arrives_however_many_places_there_are(backend, count, n):
+    """Small buffers are changed in copies, large ones as they are."""
+    x = np.random.default_rng(count).integers(0, count, n).astype(np.int32)
+    bins, total = np.arange(count, dtype=np.int32), np.full(1, 5, np.int32)
+    for _ in range(2):
+        launch(backend, spread_kernel, x, bins, total, n, grid=-(-n // 128), SIZE=128)
+    np.testing.assert_array_equal(bins, np.arange(count) + 2 * np.bincount(x, minlength=count))
+    assert total[0] == 5 + 2 * x.sum()
+
+
+def test_a_buffer_that_is_also_read_is_changed_in_place(backend):
+    x = np.zeros(256, np.int32)
+    launch(backend, spread_kernel, x, x[:64], x[64:65], 64, grid=1, SIZE=64)
+    assert (x[0], x[1:].sum()) == (64, 0)
+
+
+@eas.kernel
+def peaks_kernel(x, top, low, n, SIZE: eas.constexpr):
+    for first in range(0, n, SIZE):
+        i = first + mk.arange(0, SIZE)
+        mk.atomic_max(top, i % 3, mk.load(x, i, i < n), i < n)
+        mk.atomic_min(low, i % 3, mk.load(x, i, i < n), i < n)
+
+
+def test_copies_start_from_what_changes_nothing(backend):
+    """Bins that nobody reaches keep their bits; NaN wins, as without a copy."""
+    x = np.array([3.0, -1.0, -np.inf, 7.0, np.nan, -np.inf], np.float32)
+    top, low = (np.array([5, 0, -np.inf, np.nan, -0.0], np.float32) for _ in range(2))
+    launch(backend, peaks_kernel, x, top, low, len(x), grid=1, SIZE=32)
+    np.testing.assert_array_equal(top, np.array([7, np.nan, -np.inf, np.nan, -0.0], np.float32))
+    np.testing.assert_array_equal(low, np.array([3, np.nan, -np.inf, np.nan, -0.0], np.float32))
+    assert np.signbit(top[4])
+    assert np.signbit(low[4])

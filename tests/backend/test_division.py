@@ -13,27 +13,29 @@ N = 133  # whole vectors and a rest
 
 
 @eas.kernel
-def divide_kernel(x, quotients, rests, D: mk.constexpr, BLOCK: mk.constexpr):
+def divide_kernel(x, quotients, rests, DIVISORS: mk.constexpr, BLOCK: mk.constexpr):
     offs = mk.arange(0, BLOCK)
     values = mk.load(x, offs)
-    mk.store(quotients, offs, values // D)
-    mk.store(rests, offs, values % D)
+    for k, divisor in enumerate(DIVISORS):
+        mk.store(quotients, k * BLOCK + offs, values // divisor)
+        mk.store(rests, k * BLOCK + offs, values % divisor)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
-@pytest.mark.parametrize("divisor", [1, 2, 7, 10, 100, 0, -1, -3, -8])
-def test_division_by_a_number(backend, dtype, divisor):
+@pytest.mark.parametrize("divisors", [(1, 2, 7, 10, 100, 0), (-1, -3, -8)], ids=["positive", "negative"])
+def test_division_by_a_number(backend, dtype, divisors):
     info = np.iinfo(dtype)
-    if divisor < 0 and info.min == 0:
-        pytest.skip("no such divisor in this dtype")
+    if divisors[0] < 0 and info.min == 0:
+        pytest.skip("no such divisors in this dtype")
     x = np.random.default_rng(0).integers(info.min, info.max, N, dtype=dtype, endpoint=True)
     x[:3] = info.min, info.max, 0
-    quotients, rests = np.empty_like(x), np.empty_like(x)
-    launch(backend, divide_kernel, x, quotients, rests, grid=1, D=divisor, BLOCK=N)
-    exact = [(int(v) // divisor, int(v) % divisor) if divisor else (0, 0) for v in x]
+    quotients, rests = (np.empty((len(divisors), N), dtype) for _ in range(2))
+    launch(backend, divide_kernel, x, quotients, rests, grid=1, DIVISORS=divisors, BLOCK=N)
     size = 1 << info.bits
-    for got, want in zip((quotients, rests), zip(*exact, strict=True), strict=True):
-        assert [int(v) % size for v in got] == [w % size for w in want]
+    for k, divisor in enumerate(divisors):
+        exact = [(int(v) // divisor, int(v) % divisor) if divisor else (0, 0) for v in x]
+        for got, want in zip((quotients[k], rests[k]), zip(*exact, strict=True), strict=True):
+            assert [int(v) % size for v in got] == [w % size for w in want], f"by {divisor}"
 
 
 @eas.kernel

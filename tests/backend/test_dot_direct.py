@@ -9,21 +9,11 @@ import eas
 from eas import dtypes, mk
 from tests.backend.formats import buffer
 from tests.backend.launches import launch
+from tests.unit.golden_kernels import matmul_whole_kernel
 
 
 def _integers(shape, seed):
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
-
-
-@eas.kernel
-def plain_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
-    rows = mk.program_id(1) * BM + mk.arange(0, BM)
-    cols = mk.program_id(0) * BN + mk.arange(0, BN)
-    acc = mk.zeros([BM, BN], mk.f32)
-    for first in range(0, K, BK):
-        inner = first + mk.arange(0, BK)
-        acc = mk.dot(mk.load(a, rows[:, None] * K + inner[None, :]), mk.load(b, inner[:, None] * N + cols[None, :]), acc)
-    mk.store(c, rows[:, None] * N + cols[None, :], acc)
 
 
 @pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
@@ -34,7 +24,7 @@ def test_product_of_whole_tiles(backend, name, tiles, sizes):
     a, b = _integers((m, k), 1), _integers((k, n), 2)
     c = np.full((m, n), np.nan, np.float32)
     sides = [buffer(x.ravel().tolist(), dtype) for x in (a, b)]
-    launch(backend, plain_kernel, *sides, c, n, k, grid=(n // bn, m // bm), BM=bm, BN=bn, BK=bk)
+    launch(backend, matmul_whole_kernel, *sides, c, n, k, grid=(n // bn, m // bm), BM=bm, BN=bn, BK=bk)
     np.testing.assert_array_equal(c, a @ b)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eas
+from benchmarks.held_kernels import channels_first, upsample
 from eas import mk
 from tests.backend.launches import launch
 
@@ -24,13 +25,6 @@ def channels_last_kernel(x, out, n, C, HW, BLOCK: mk.constexpr):
     mk.store(out, i, mk.load(x, (image * C + channel) * HW + pixel, i < n), i < n)
 
 
-@eas.kernel
-def channels_first_kernel(x, out, n, C, HW, BLOCK: mk.constexpr):
-    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
-    pixel, channel, image = i % HW, (i // HW) % C, i // (C * HW)
-    mk.store(out, i, mk.load(x, (image * HW + pixel) * C + channel, i < n), i < n)
-
-
 @pytest.mark.parametrize(("images", "c", "hw"), [(2, 3, 49), (2, 40, 33), (1, 1, 100), (3, 64, 7), (2, 2, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_layouts_of_images(backend, images, c, hw, dtype):
@@ -40,7 +34,7 @@ def test_layouts_of_images(backend, images, c, hw, dtype):
     out = np.zeros_like(x)
     launch(backend, channels_last_kernel, x, out, x.size, c, hw, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
     np.testing.assert_array_equal(out, first.transpose(0, 2, 1).reshape(-1))
-    launch(backend, channels_first_kernel, x, out, x.size, c, hw, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
+    launch(backend, channels_first, x, out, x.size, c, hw, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
     np.testing.assert_array_equal(out, last.transpose(0, 2, 1).reshape(-1))
 
 
@@ -76,19 +70,12 @@ def test_stencil(backend, kernel, h, w):
     assert not out[h * w :].any()
 
 
-@eas.kernel
-def upsample_kernel(x, out, n, W, S, BLOCK: mk.constexpr):
-    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
-    row, column = i // (W * S), i % (W * S)
-    mk.store(out, i, mk.load(x, row // S * W + column // S, i < n), i < n)
-
-
 @pytest.mark.parametrize("scale", [1, 2, 3, 40])
 def test_upsample(backend, scale):
     """A division of a remainder, by a small and by a large number."""
     x = numbers(3 * 11, np.float32).reshape(3, 11)
     out = np.zeros((3 * scale, 11 * scale), np.float32)
-    launch(backend, upsample_kernel, x, out, out.size, 11, scale, grid=mk.cdiv(out.size, BLOCK), BLOCK=BLOCK)
+    launch(backend, upsample, x, out, out.size, 11, scale, grid=mk.cdiv(out.size, BLOCK), BLOCK=BLOCK)
     np.testing.assert_array_equal(out, x.repeat(scale, 0).repeat(scale, 1))
 
 
@@ -164,3 +151,31 @@ def test_positions_in_short_integers_wrap(backend):
     launch(backend, narrow_kernel, x, out, 40, grid=1, BLOCK=1024)
     short = (np.arange(1024) + 3) % 256
     np.testing.assert_array_equal(out, np.where(short < 100, x[short // 40], 0))
+
+
+@eas.kernel
+def divided(out, n, C, D, BLOCK: mk.constexpr):
+    pid = mk.program_id(0)
+    i = pid * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, i // C, i < n)
+    mk.store(out + n, i, (i // C) % D, i < n)
+    mk.store(out + 2 * n, i, i // (C * D), i < n)
+    mk.store(out + 3 * n, i, pid // C + pid % D, i < n)
+
+
+def test_positions_are_divided_by_numbers_of_any_sign(backend):
+    n = 300
+    i, pid = np.arange(n), np.arange(n) // 128
+    for c in (-40, -1, 0, 1, 2, 3, 4, 37, 1000):
+        for d in (-3, 0, 1, 5):
+            out = np.zeros((4, n), np.int32)
+            divided[3,](out, n, c, d, BLOCK=128)
+
+            def floor(a, b):
+                return a // b if b else a * 0
+
+            def rest(a, b):
+                return a % b if b else a * 0
+
+            want = [floor(i, c), rest(floor(i, c), d), floor(i, c * d), floor(pid, c) + rest(pid, d)]
+            assert np.array_equal(out, want), (c, d)

@@ -11,33 +11,10 @@ import pytest
 import eas
 from eas import lib
 from eas.lib.softmax import softmax_kernel
-from eas.testing import assert_close
+from tests.backend.lib_arrays import F16, F32, F64, close, normal
 
-F16, F32, F64 = np.float16, np.float32, np.float64
-NAMES = {F16: "f16", F32: "f32", F64: "f64"}
 EPS = 2.0**-10  # exact in f32, which a float argument is
 ROWS = [(1, 1), (5, 7), (3, 64), (4, 1000)]
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
-
-
-@pytest.fixture(params=[F32, F16, F64], ids=NAMES.values())
-def dtype(request, backend):
-    if request.param is F64 and backend in ("mps", "sim"):
-        pytest.skip("Metal has no f64")
-    return request.param
-
-
-def normal(rng, shape, dtype=F32):
-    return rng.standard_normal(shape).astype(dtype)
-
-
-def close(got, want, dtype=F32, ulps=8.0, scale=2.0):
-    assert got.dtype == dtype
-    assert_close(got, np.asarray(want).astype(dtype), NAMES[dtype], ulps=ulps, scale=scale)
 
 
 # --- elementwise ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,31 +10,10 @@ import pytest
 
 import eas
 from eas import lib
-from eas.testing import assert_close
+from tests.backend import lib_arrays
+from tests.backend.lib_arrays import F16, F32, F64, normal
 
-F16, F32, F64 = np.float16, np.float32, np.float64
-NAMES = {F16: "f16", F32: "f32", F64: "f64"}
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(11)
-
-
-@pytest.fixture(params=[F32, F16, F64], ids=NAMES.values())
-def dtype(request, backend):
-    if request.param is F64 and backend in ("mps", "sim"):
-        pytest.skip("Metal has no f64")
-    return request.param
-
-
-def normal(rng, shape, dtype=F32):
-    return rng.standard_normal(shape).astype(dtype)
-
-
-def close(got, want, dtype=F32, ulps=16.0, scale=2.0):
-    assert got.dtype == dtype
-    assert_close(np.asarray(got), np.asarray(want).astype(dtype), NAMES[dtype], ulps=ulps, scale=scale)
+close = functools.partial(lib_arrays.close, ulps=16.0)
 
 
 def softmax(x):

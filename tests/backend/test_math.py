@@ -13,7 +13,15 @@ from eas.dtypes import DType
 from eas.ops import TABLE
 from eas.testing import assert_close
 from tests.backend.formats import FLOATS, buffer, contents, edges, nearest, poison, sample
-from tests.backend.launches import elementwise, need_dtype, without_subnormals
+from tests.backend.launches import (
+    SHAPES,
+    elementwise,
+    elementwise_all,
+    need_dtype,
+    op_groups,
+    shapes_for,
+    without_subnormals,
+)
 
 
 def ieee(fn, poles=(), pole=math.inf, odd=False):
@@ -103,10 +111,6 @@ BINARY = {
 COVERS = {*UNARY, *BINARY}
 
 
-def _cases(table):
-    return pytest.mark.parametrize(("op", "dtype"), [pytest.param(op, d, id=f"{op}-{d}") for op in table for d in TABLE[op].dtypes])
-
-
 def points(dtype: DType, seed: int) -> list[float]:
     """Edge values, values around each function's domain, and magnitudes over the whole range."""
     rng = np.random.default_rng(seed)
@@ -116,21 +120,23 @@ def points(dtype: DType, seed: int) -> list[float]:
     return edges(dtype) + [nearest(float(x), dtype) for x in np.concatenate([scales, inside])]
 
 
-def check(backend, op: str, dtype: DType, operands: list[list[float]], fn, meaning) -> None:
-    operands = [without_subnormals(backend, xs, dtype) for xs in operands]
-    out = poison(len(operands[0]) + 1, dtype)
-    elementwise(backend, fn, [buffer(xs, dtype) for xs in operands], out, op)
-    want = [nearest(meaning(*xs), dtype) for xs in zip(*operands, strict=True)]
-    got = contents(out)[:-1]
+def judge(op: str, got: np.ndarray, want: list[float], dtype: DType) -> None:
     assert_close(got, np.array(want), dtype, ulps=TABLE[op].accuracy.bound(dtype))
     np.testing.assert_array_equal(np.isnan(got.astype(np.float64)), np.isnan(want))
 
 
-@_cases(UNARY)
-def test_function_of_one_is_within_its_bound(backend, op, dtype):
+def check(backend, table, ops: list[str], dtype: DType, operands: list[list[float]], shapes=SHAPES) -> None:
+    operands = [without_subnormals(backend, xs, dtype) for xs in operands]
+    outs = [poison(len(operands[0]) + 1, dtype) for _ in ops]
+    elementwise_all(backend, [table[op][0] for op in ops], [buffer(xs, dtype) for xs in operands], outs, set(ops), shapes)
+    for op, out in zip(ops, outs, strict=True):
+        judge(op, contents(out)[:-1], [nearest(table[op][1](*xs), dtype) for xs in zip(*operands, strict=True)], dtype)
+
+
+@pytest.mark.parametrize(("ops", "dtype"), op_groups(UNARY))
+def test_functions_of_one_are_within_their_bounds(backend, ops, dtype):
     need_dtype(backend, dtype)
-    fn, meaning = UNARY[op]
-    check(backend, op, dtype, [points(dtype, 0)], fn, meaning)
+    check(backend, UNARY, ops, dtype, [points(dtype, 0)], shapes_for(dtype))
 
 
 LGAMMA_ZEROS = (-2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.955294284858598, -4.039361839740537, -4.991544640560048, -5.998607480080875, -6.001385294453155, -7.000198333407325, -7.999975197095821, -9.000002755714823)  # fmt: skip
@@ -139,18 +145,16 @@ LGAMMA_ZEROS = (-2.4570247382208006, -2.7476826467274127, -3.14358088834998, -3.
 def test_lgamma_keeps_its_bound_where_it_is_nearly_zero(backend):
     steps = np.concatenate([np.arange(-20, 21), 2 ** np.arange(5, 16), -(2 ** np.arange(5, 16))])
     around = [np.float32(z) + steps * np.spacing(np.float32(z)) for z in LGAMMA_ZEROS]
-    fn, meaning = UNARY["lgamma"]
-    check(backend, "lgamma", dtypes.f32, [np.concatenate(around).astype(np.float32).tolist()], fn, meaning)
+    check(backend, UNARY, ["lgamma"], dtypes.f32, [np.concatenate(around).astype(np.float32).tolist()])
 
 
-@_cases(BINARY)
-def test_function_of_two_is_within_its_bound(backend, op, dtype):
+@pytest.mark.parametrize(("ops", "dtype"), op_groups(BINARY))
+def test_functions_of_two_are_within_their_bounds(backend, ops, dtype):
     need_dtype(backend, dtype)
-    fn, meaning = BINARY[op]
     pairs = list(itertools.product(edges(dtype), repeat=2))
     pairs += list(zip(points(dtype, 1), points(dtype, 2)[::-1], strict=True))
     pairs += list(zip(map(abs, sample(dtype, 200, 3)), sample(dtype, 200, 4), strict=True))
-    check(backend, op, dtype, [list(xs) for xs in zip(*pairs, strict=True)], fn, meaning)
+    check(backend, BINARY, ops, dtype, [list(xs) for xs in zip(*pairs, strict=True)], shapes_for(dtype))
 
 
 def _squared(x):

@@ -25,7 +25,7 @@ from tests.backend.formats import (
     sample,
     wrapped,
 )
-from tests.backend.launches import launch, need_dtype, op_names
+from tests.backend.launches import THOROUGH, launch, need_dtype, op_names
 
 COVERS = {op for op in TABLE if op.startswith(("simd_", "mma"))}
 GROUPS = 2  # threadgroups per launch
@@ -93,8 +93,10 @@ FOLDS = {
 }
 
 
-@pytest.mark.parametrize("block", [64, 40, 1])
-@pytest.mark.parametrize("dtype", TABLE["simd_sum"].dtypes, ids=str)
+BLOCKS = [pytest.param(d, block, id=f"{d}-{block}") for d in TABLE["simd_sum"].dtypes for block in ((64, 40, 1) if d in THOROUGH else (40,))]
+
+
+@pytest.mark.parametrize(("dtype", "block"), BLOCKS)
 def test_folds_over_the_lanes(backend, dtype, block):
     need_dtype(backend, dtype)
     folds = {op: meaning for op, meaning in FOLDS.items() if dtype in TABLE[op].dtypes}

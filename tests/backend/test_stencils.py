@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import eas
+from benchmarks import convolution_kernels
 from eas import dtypes, mk
 from tests.backend.formats import buffer
 from tests.backend.launches import launch, need_dtype
@@ -33,7 +34,7 @@ def stencil(x, w, y, H, W, SIZE: eas.constexpr, BM: eas.constexpr, BN: eas.const
 @pytest.mark.parametrize("dtype", ["f32", "i8", "f16"])
 @pytest.mark.parametrize(("shape", "tile"), [((5, 70), (4, 64)), ((9, 33), (8, 16)), ((3, 3), (4, 8)), ((2, 130), (2, 128))])
 def test_stencil(backend, dtype, shape, tile):
-    (h, w), (bm, bn), size = shape, tile, 5
+    (h, w), (bm, bn), size = shape, tile, 5 if dtype == "f32" else 3
     src = dtypes.parse(dtype)
     need_dtype(backend, src)
     x, weights = small_integers(h, w), small_integers(size, size).astype(np.float32)
@@ -131,3 +132,131 @@ def test_products_per_tap_whose_result_is_stored_transposed(backend, shape):
     y = np.full((n, m), math.nan, np.float32)
     launch(backend, two_filters, x, w, y, m, n, k, grid=(-(-n // 16), -(-m // 16)), BM=16, BN=16, BK=16)
     np.testing.assert_array_equal(y, (x[:-1] @ w[0] + x[1:] @ w[1]).T)
+
+
+def convolved(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    h, width, size = *x.shape[2:], w.shape[-1]
+    around = np.pad(x, ((0, 0), (0, 0), *[(size // 2, size - 1 - size // 2)] * 2))
+    taps = [(i, j) for i in range(size) for j in range(size)]
+    return sum(np.einsum("nchw,oc->nohw", around[:, :, i : i + h, j : j + width], w[:, :, i, j]) for i, j in taps)
+
+
+# Rows that end in the last vector of a step or in the middle of one, that need several steps or none, borders only.
+@pytest.mark.parametrize("width", [56, 64, 41, 130, 7, 1])
+@pytest.mark.parametrize("form", ["rows", "loops", "flat", "tiles"])
+def test_one_output_channel_per_program(backend, form, width):
+    n, c, h, o, size = (1, 2, 5, 2, 3) if width != 56 else (2, 3, 4, 2, 2)
+    x, w = small_integers(n, c, h, width).astype(np.float32), small_integers(o, c, size, size).astype(np.float32)
+    y = np.full((n, o, h, width), math.nan, np.float32)
+    block = max(16, 1 << (width - 1).bit_length())
+    sizes = (c, h, width, o)
+    if form == "rows":
+        launch(backend, convolution_kernels.rows, x, w, y, *sizes, grid=(h, o, n), SIZE=size, BLOCK=block)
+    elif form == "loops":
+        launch(backend, convolution_kernels.loops, x, w, y, *sizes, size, grid=(h, o, n), BLOCK=block)
+    elif form == "flat":
+        launch(backend, convolution_kernels.flat, x, w, y, *sizes, grid=(-(-h * width // 64), o, n), SIZE=size, BLOCK=64)
+    else:
+        grid = (-(-h // 4) * -(-width // 16), o, n)
+        launch(backend, convolution_kernels.tiles, x, w, y, *sizes, grid=grid, SIZE=size, BM=4, BN=16)
+    np.testing.assert_array_equal(y, convolved(x, w))
+
+
+@eas.kernel
+def running_sums(x, y, n, K, BLOCK: eas.constexpr):
+    """Stores where it loads: elements must not be computed twice."""
+    i = mk.arange(0, BLOCK)
+    acc = mk.load(x, i, i < n, 0.0)
+    for k in range(K):
+        acc += mk.load(x, i + k + n, i < n, 0.0)
+    mk.store(y, i, acc, i < n)
+
+
+@pytest.mark.parametrize("n", [100, 128, 37])
+def test_sums_of_a_moving_window_in_place(backend, n):
+    x = small_integers(2 * n + 3).astype(np.float32)
+    want = x[:n] + x[n : 2 * n] + x[n + 1 : 2 * n + 1] + x[n + 2 : 2 * n + 2]
+    launch(backend, running_sums, x, x, n, 3, grid=1, BLOCK=128)
+    np.testing.assert_array_equal(x[:n], want)
+
+
+@eas.kernel
+def taken_apart(x, y, n, H, W, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    plane, row, col = i // (H * W), i // W % H, i % W
+    mk.store(y, i, mk.load(x, (plane * H + row) * W + col, i < n) + 2 * mk.load(x, row * W + col, i < n), i < n)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 1, 9), (4, 3, 1), (2, 0, 0)], ids=str)
+def test_flat_index_that_is_put_together_again(backend, shape):
+    """Also by sizes of 0, of which quotients and remainders are 0."""
+    planes, h, w = shape
+    n = max(planes * h * w, 20)
+    x, y = small_integers(n).astype(np.float32), np.full(n, math.nan, np.float32)
+    n = n if not h else planes * h * w
+    launch(backend, taken_apart, x, y, n, h, w, grid=-(-n // 32), BLOCK=32)
+    i = np.arange(n)
+    inside = i % (h * w) if h else 0 * i
+    np.testing.assert_array_equal(y[:n], x[i if h else 0 * i] + 2 * x[inside])
+
+
+@eas.kernel
+def framed_kernel(x, taps, y, H, W, KH, KW, BLOCK: eas.constexpr):
+    """What is outside of the image is 1."""
+    row, col = mk.program_id(1), mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    acc = mk.zeros([BLOCK], mk.f32)
+    for dy in range(KH):
+        for dx in range(KW):
+            yy, xx = row + dy - 1, col + dx - 1
+            inside = (yy >= 0) & (yy < H) & (xx >= 0) & (xx < W)
+            acc += mk.load(x, yy * W + xx, inside, other=1.0) * mk.load(taps + dy * KW + dx)
+    mk.store(y, row * W + col, acc, col < W)
+
+
+@pytest.mark.parametrize("w", [70, 64, 200])
+def test_what_is_outside_has_a_value(backend, w):
+    rng = np.random.default_rng(w)
+    x, taps = rng.integers(-4, 5, (5, w)).astype(np.float32), rng.integers(-4, 5, (3, 3)).astype(np.float32)
+    y = np.zeros_like(x)
+    launch(backend, framed_kernel, x, taps, y, 5, w, 3, 3, grid=(-(-w // 128), 5), BLOCK=128)
+    framed = np.pad(x, 1, constant_values=1)
+    np.testing.assert_array_equal(y, sum(taps[i, j] * framed[i : i + 5, j : j + w] for i in range(3) for j in range(3)))
+
+
+@eas.kernel
+def uneven_kernel(x, y, n, K, BLOCK: eas.constexpr):
+    """The inner loop is longest in the middle of the outer one."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    acc = mk.zeros([BLOCK], mk.f32)
+    for a in range(K):
+        for b in range((a * 7) % 5):
+            acc += mk.load(x, i + b, i + b < n, other=0.5)
+    mk.store(y, i, acc, i < n)
+
+
+@pytest.mark.parametrize("n", [64, 100, 256])
+def test_ends_of_loops_that_other_loops_decide(backend, n):
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    launch(backend, uneven_kernel, x, y, n, 6, grid=-(-n // 128), BLOCK=128)
+    longer = np.concatenate([x, np.full(8, 0.5, np.float32)])
+    np.testing.assert_array_equal(y, sum(longer[b : b + n] for a in range(6) for b in range(a * 7 % 5)))
+
+
+@eas.kernel
+def cross_kernel(x, y, H, W, BM: eas.constexpr, BN: eas.constexpr):
+    r, c = mk.program_id(0) * BM + mk.arange(0, BM)[:, None], mk.program_id(1) * BN + mk.arange(0, BN)[None, :]
+    total = mk.zeros([BM, BN], mk.f32)
+    for dr, dc in ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)):
+        row, col = r + dr, c + dc
+        total += mk.load(x, row * W + col, (row >= 0) & (row < H) & (col >= 0) & (col < W), 0.0)
+    mk.store(y, r * W + c, total, (r < H) & (c < W))
+
+
+@pytest.mark.parametrize("tile", [(8, 64), (16, 32), (4, 1024)], ids=str)
+def test_cross_on_tiles(backend, tile):
+    """Tiles that are walked row by row with those beside them, and tiles of long rows."""
+    h, w = 37, 150
+    x = small_integers(h, w).astype(np.float32)
+    y, around = np.full_like(x, math.nan), np.pad(x, 1)
+    launch(backend, cross_kernel, x, y, h, w, grid=(-(-h // tile[0]), -(-w // tile[1])), BM=tile[0], BN=tile[1])
+    np.testing.assert_array_equal(y, x + around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:])

@@ -136,3 +136,60 @@ def test_an_alias_that_is_written_is_not_read_twice(backend):
     want = x * x.sum(1, keepdims=True)
     launch(backend, copied_kernel, x, x, 100, grid=3, BLOCK=128)
     np.testing.assert_allclose(x, want, rtol=1e-6)
+
+
+@eas.kernel
+def carried_kernel(x, total, kept, peak, n_cols, OTHER: eas.constexpr, BLOCK: eas.constexpr):
+    """A loop whose blocks are longer than the row: sums and largest values per lane, of two carried blocks."""
+    row, sums, tops = mk.program_id(0), mk.zeros([BLOCK]), mk.full([BLOCK], -100.0)
+    for first in range(0, n_cols, BLOCK):
+        cols = first + mk.arange(0, BLOCK)
+        values = mk.load(x, row * n_cols + cols, cols < n_cols, other=OTHER)
+        sums = sums * 2 + values
+        tops = mk.maximum(tops, values)
+    mk.store(total, row, mk.sum(sums))
+    mk.store(peak, row, mk.max(tops))
+    mk.store(kept, row * BLOCK + mk.arange(0, BLOCK), sums + tops)
+
+
+@pytest.mark.parametrize("cols", [0, 1, 40, 256, 257, 700])
+@pytest.mark.parametrize("other", [0.0, 3.0])
+def test_blocks_that_a_loop_carries_may_be_longer_than_the_row(backend, cols, other):
+    x, block = rows(cols), 256
+    total, kept, peak = np.zeros(3, np.float32), np.zeros((3, block), np.float32), np.zeros(3, np.float32)
+    launch(backend, carried_kernel, x, total, kept, peak, cols, grid=3, OTHER=other, BLOCK=block)
+    sums, tops = np.zeros((3, block)), np.full((3, block), -100.0)
+    for first in range(0, cols, block):
+        step = np.full((3, block), other)
+        step[:, : min(block, cols - first)] = x[:, first : first + block]
+        sums, tops = 2 * sums + step, np.maximum(tops, step)
+    np.testing.assert_allclose(total, sums.sum(1), rtol=1e-6)
+    np.testing.assert_allclose(peak, tops.max(1), rtol=1e-6)
+    np.testing.assert_allclose(kept, sums + tops, rtol=1e-6)
+
+
+@eas.kernel
+def uneven_kernel(x, out, n, BLOCK: eas.constexpr):
+    """Every step covers less than the one before; a while loop asks for a sum of what it carries."""
+    cols, sums, k = mk.arange(0, BLOCK), mk.zeros([BLOCK]), n
+    while (k > 0) & (mk.sum(sums) < 1000):
+        sums += mk.load(x, cols, cols < k)
+        k -= 37
+    mk.store(out, cols, sums, cols < n)
+    for _ in range(2):  # read again by another loop, which starts from what is not one value
+        sums += mk.load(x, cols, cols < 5)
+    mk.store(out + BLOCK, cols, sums)
+
+
+@pytest.mark.parametrize("n", [0, 3, 100, 256])
+def test_carried_blocks_are_filled_as_far_as_any_step_reached(backend, n):
+    x, block = np.abs(rows(256)[0]) + 1, 256
+    out = np.zeros(2 * block, np.float32)
+    launch(backend, uneven_kernel, x, out, n, grid=1, BLOCK=block)
+    sums, k = np.zeros(block, np.float32), n
+    while k > 0 and sums.sum() < 1000:
+        sums[:k] += x[:k]
+        k -= 37
+    np.testing.assert_array_equal(out[:block], np.where(np.arange(block) < n, sums, 0))
+    sums[:5] += 2 * x[:5]
+    np.testing.assert_array_equal(out[block:], sums)

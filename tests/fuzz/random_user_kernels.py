@@ -116,6 +116,10 @@ def tiled(w: Writer) -> UserKernel:
         f"b = mk.load(bias + {w.pick('cols, mask=cols < n, other=0)[None, :]', 'rows, mask=rows < m, other=0)[:, None]')}",
         f"r = {w.expression(['a', 'b'])} + a * 0",
     ]
+    for _ in range(w.pick(0, 0, 1, 4)):  # neighbours, inside of the matrix
+        dr, dc = w.pick(-1, 0, 1), w.pick(-2, -1, 1)
+        inside = f"(rows[:, None] + {dr} >= 0) & (rows[:, None] + {dr} < m) & (cols[None, :] + {dc} >= 0) & (cols[None, :] + {dc} < n)"
+        lines += [f"r += mk.load(x + (rows[:, None] + {dr}) * sr + (cols[None, :] + {dc}) * sc, mask={inside}, other={w.pick(0, 0, 2)})"]
     if w.chance(0.4):
         axis = w.pick(0, 1)
         reduce = w.pick("mk.sum", "mk.max", "mk.min")
@@ -255,7 +259,65 @@ def convolution(w: Writer) -> UserKernel:
                       {"KH": kh, "KW": kw, "BLOCK": block}, grid)  # fmt: skip
 
 
-FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution)
+def until(w: Writer) -> UserKernel:
+    """A loop until no element wants to go on; those that do not are mostly, not always, left as they are."""
+    n, block, dtype = w.pick(*SIZES), w.pick(*BLOCKS), w.pick(*FLOATS, "int32", "int16", "int64")
+    if w.chance(0.3):
+        return threads_until(w, n, block, dtype)
+    wish = w.pick("v > low", "go", "go", "~done", "(v > low) | (t < 2)", "(v > low) & (c < limit)", "v + k > low")
+    guard = w.pick("v > low", "go", "~done", wish)
+    two = [w.pick(0, 0, 0, -0.0) if dtype.startswith("float") else 0, w.pick("t + 1", "t - v", "v")]
+    updates = [
+        w.pick(f"v = mk.where({guard}, v - 1, v)", f"v = mk.where({guard}, v - 2, v)", f"v -= ({guard}).to(v.dtype)", "v = v - 1"),
+        w.pick(f"t += ({guard}).to(t.dtype)", f"t = mk.where({guard}, {two[1]}, t)", f"t += mk.where({guard}, 1, 0).to(t.dtype)", "t = t + 1"),
+        w.pick(f"c += ({guard}).to(mk.int32)", f"c = mk.where({guard}, c + 2, c)"),
+        w.pick("go = go & (v > low)", "go = v > low", "go &= c < 4"),
+        w.pick("done = done | (v <= low)", "done |= c > 3", "done = v <= low"),
+    ]
+    w.rng.shuffle(updates)
+    test = w.pick("k < limit and mk.any({})", "mk.any({}) and k < limit", "mk.any(({}) & (k < limit))", "(k < limit) & mk.any({})").format(wish)
+    lines = [
+        "i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)",
+        f"v = mk.load(x + i, mask=i < n, other={w.pick(0, 0, 3)})",
+        f"t = mk.full([BLOCK], {two[0]}, v.dtype)",
+        "c = mk.zeros([BLOCK], mk.int32)",
+        "go, done = v > low, v <= low",
+        "k = 0",
+        f"while {test}:",
+        *(f"    {line}" for line in updates),
+        "    k += 1",
+        f"mk.store(out + i, {w.pick('v', 't', 'v + t')} + c.to(v.dtype){w.pick('', ' * k')}, mask=i < n)",
+    ]
+    return until_launch(w, n, block, dtype, lines)
+
+
+def threads_until(w: Writer, n: int, block: int, dtype: str) -> UserKernel:
+    block = min(block, 256)
+    inside = [
+        w.pick("v -= 1", "v = v - 2"),
+        w.pick("t += v", "t = t + 1"),
+        w.pick("if t > 6:\n                break", "if v == 2:\n                t += 1", "t = t"),
+        "c += 1",
+    ]
+    lines = [
+        "i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)",
+        "if i < n:",
+        "    v = mk.load(x + i)",
+        "    t = v * 0",
+        "    c = 0",
+        f"    while {w.pick('v > low and c < limit', 'c < limit', '(v > low) & (c < limit)')}:",
+        *(f"        {line}" for line in inside),
+        "    mk.store(out + i, v + t + c)",
+    ]
+    return until_launch(w, n, block, dtype, lines)
+
+
+def until_launch(w: Writer, n: int, block: int, dtype: str, lines: list[str]) -> UserKernel:
+    args = [w.array(n, dtype, -2, 8), w.array(n, dtype), n, w.pick(-1, 0, 2), w.pick(0, 1, 3, 9)]
+    return UserKernel(text("x, out, n, low, limit, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (-(-n // block),))
+
+
+FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until)
 
 
 def user_kernel(seed: int) -> UserKernel:

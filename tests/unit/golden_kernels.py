@@ -45,16 +45,16 @@ def matmul_gelu_kernel(a, b, bias, c, M, N, K, BM: eas.constexpr, BN: eas.conste
 
 
 @eas.kernel
-def matmul_whole_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
-    """a @ b of whole tiles: simdgroups read both sides from device memory."""
+def matmul_whole_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr, TURNED: eas.constexpr = False):
+    """a @ b, or a @ b.T, of whole tiles: simdgroups read both sides from device memory."""
     rows = mk.program_id(1) * BM + mk.arange(0, BM)
     cols = mk.program_id(0) * BN + mk.arange(0, BN)
     acc = mk.zeros([BM, BN], mk.f32)
     for first in range(0, K, BK):
         inner = first + mk.arange(0, BK)
         left = mk.load(a, rows[:, None] * K + inner[None, :])
-        right = mk.load(b, inner[:, None] * N + cols[None, :])
-        acc = mk.dot(left, right, acc)
+        right = mk.load(b, cols[:, None] * K + inner[None, :] if TURNED else inner[:, None] * N + cols[None, :])
+        acc = mk.dot(left, mk.trans(right) if TURNED else right, acc)
     mk.store(c, rows[:, None] * N + cols[None, :], acc)
 
 

@@ -15,6 +15,7 @@ from eas.lib.matmul import matmul_kernel
 from eas.schedule.fragments import dot_layouts, dot_threads, padded_row
 from eas.schedule.layouts import fragment
 from eas.schedule.metal_target import APPLE7
+from tests.unit.golden_kernels import matmul_whole_kernel
 
 
 @eas.kernel
@@ -137,22 +138,9 @@ def test_memory_is_shared_only_where_it_is_short():
     assert _loop(tight, "for (int first").count("threadgroup_barrier") == 4
 
 
-@eas.kernel
-def whole_tiles_kernel(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
-    rows = mk.program_id(1) * BM + mk.arange(0, BM)
-    cols = mk.program_id(0) * BN + mk.arange(0, BN)
-    acc = mk.zeros([BM, BN], mk.f32)
-    for first in range(0, K, BK):
-        inner = first + mk.arange(0, BK)
-        left = mk.load(a, rows[:, None] * K + inner[None, :])
-        right = mk.load(b, cols[:, None] * K + inner[None, :])
-        acc = mk.dot(left, mk.trans(right), acc)
-    mk.store(c, rows[:, None] * N + cols[None, :], acc)
-
-
 def _whole_tiles_text(bm, bn, facts=("disjoint", "fits_32")):
     a = np.zeros((256, 256), np.float16)
-    compiled = whole_tiles_kernel.compile(a, a, a.astype(np.float32), 256, 256, BM=bm, BN=bn, BK=32)
+    compiled = matmul_whole_kernel.compile(a, a, a.astype(np.float32), 256, 256, BM=bm, BN=bn, BK=32, TURNED=True)
     return compiled.variant(frozenset(f for f in compiled.facts if f.kind in facts)).msl
 
 

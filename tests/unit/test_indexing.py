@@ -81,6 +81,7 @@ def test_the_matmul_every_triton_user_knows_is_affine():
 def test_launch_facts_of_the_matmul():
     strides = ["stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_cm", "stride_cn"]
     want = [f"equals_1({s})" for s in strides]
+    want += ["positive(M)", "positive(N)"]  # of `rows % M`
     want += [f"divisible_16({s})" for s in ["M", "N", "K", *strides]]
     want += ["aligned_64(a)", "aligned_64(b)", "aligned_64(c)", "disjoint", "in_place", "fits_32"]
     assert [str(f) for f in launch_facts(MATMUL)] == want

@@ -284,8 +284,8 @@ def test_processes_share_a_cold_cache(tmp_path):
     )
     root = Path(__file__).parents[2]
     env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(root), "EAS_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path)}
-    many = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [p.communicate()[0].strip() for p in many] == ["7"] * 3
+    many = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [p.communicate()[0].strip() for p in many] == ["7"] * 2
 
 
 def test_command_line(tmp_path, capsys):

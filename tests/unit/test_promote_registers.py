@@ -14,6 +14,7 @@ from eas.lib.rows import argmax_kernel, cumsum_kernel
 from eas.lib.softmax import softmax_kernel
 from eas.schedule.metal import schedule_metal
 from eas.schedule.metal_target import APPLE7
+from tests.backend.test_shared_vectors import rows_kernel
 
 F32, I32 = np.zeros(1024, np.float32), np.zeros(1024, np.int32)
 
@@ -96,18 +97,8 @@ def test_names_are_free_after_their_block(dtype):
     assert set(re.findall(r"for \(int (\w+) = 0; \w+ < 16", text)) == {"r"}
 
 
-@eas.kernel
-def matvec_kernel(a, x, y, K, BM: eas.constexpr, BK: eas.constexpr):
-    rows = mk.program_id(0) * BM + mk.arange(0, BM)
-    acc = mk.zeros([BM], mk.f32)
-    for first in range(0, K, BK):
-        k = first + mk.arange(0, BK)
-        acc += mk.sum(mk.load(a, rows[:, None] * K + k[None, :], k[None, :] < K) * mk.load(x, k, k < K)[None, :], axis=1)
-    mk.store(y, rows, acc)
-
-
 def test_a_vector_that_rows_share_is_loaded_by_each_of_them():
-    text = _text(matvec_kernel, F32, F32, F32, 1024, BM=8, BK=128)
+    text = _text(rows_kernel, F32, F32, F32, 1024, BM=8, BK=128)
     assert "threadgroup_barrier" not in text
     assert "*(device const float4 *)(x + k)" in text
 

@@ -20,6 +20,7 @@ from eas.errors import DeviceAssertion, EasError, LostWrite
 from eas.runtime import get_runtime
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("learns_soon")
 
 SCALE = 2.0
 TABLE = [3]
@@ -50,31 +51,6 @@ def scaled(x, out, N, factor, flip, stride, BLOCK: eas.constexpr = 64, MODE: eas
 def add(a, b, c, N, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mk.store(c, i, mk.load(a, i, i < N) + mk.load(b, i, i < N), i < N)
-
-
-@pytest.fixture(autouse=True)
-def _cpu(monkeypatch):
-    from eas.runtime.fast_launch import why_not_here
-
-    if why_not_here() is not None:
-        pytest.skip(str(why_not_here()))
-    monkeypatch.setenv("EAS_BACKEND", "cpu")
-    monkeypatch.setattr(sys.modules["eas.kernel"], "LEARN_AFTER", 2)  # eas.kernel is the decorator
-
-
-@pytest.fixture
-def ordinary(monkeypatch):
-    """A list that grows with every launch that Python makes."""
-    from eas.runtime.cpu import CpuRuntime
-
-    runs, run = [], CpuRuntime.run
-
-    def counted(self, executable, *args, **options):
-        runs.append(executable.name)
-        return run(self, executable, *args, **options)
-
-    monkeypatch.setattr(CpuRuntime, "run", counted)
-    return runs
 
 
 def fresh(kernel):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -11,34 +9,16 @@ import eas
 from eas import mk
 from eas.runtime import get_runtime
 
-pytestmark = pytest.mark.skipif(not get_runtime("cpu").is_available(), reason="needs the CPU backend")
+pytestmark = [
+    pytest.mark.skipif(not get_runtime("cpu").is_available(), reason="needs the CPU backend"),
+    pytest.mark.usefixtures("learns_soon"),
+]
 
 
 @eas.kernel
 def add(a, b, c, N, BLOCK: eas.constexpr = 64):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mk.store(c, i, mk.load(a, i, i < N) + mk.load(b, i, i < N), i < N)
-
-
-@pytest.fixture(autouse=True)
-def _cpu(monkeypatch):
-    monkeypatch.setenv("EAS_BACKEND", "cpu")
-    monkeypatch.setattr(sys.modules["eas.kernel"], "LEARN_AFTER", 2)  # eas.kernel is the decorator
-
-
-@pytest.fixture
-def ordinary(monkeypatch):
-    """A list that grows with every launch that Python makes."""
-    from eas.runtime.cpu import CpuRuntime
-
-    runs, run = [], CpuRuntime.run
-
-    def counted(self, executable, *args, **options):
-        runs.append(executable.name)
-        return run(self, executable, *args, **options)
-
-    monkeypatch.setattr(CpuRuntime, "run", counted)
-    return runs
 
 
 def fresh(kernel=add):

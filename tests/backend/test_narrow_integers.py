@@ -1,0 +1,66 @@
+"""Arithmetic on widened integers, at the edges of what 16 bits hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from eas.ir import walk
+from eas.schedule.narrow_integers import narrow_integers
+from tests.backend.launches import launch
+
+# Written once for blocks and NumPy: `m` is the module that has minimum, maximum, abs and where.
+FORMS = {
+    "scaled": lambda m, a, b: (a * 3 + 64) >> 2,
+    "square": lambda m, a, b: a * a,
+    "product": lambda m, a, b: a * b - b,
+    "least that overflows": lambda m, a, b: a * 258 + 1,
+    "most that fits": lambda m, a, b: a * 257,
+    "distance": lambda m, a, b: abs(a - b),
+    "negated": lambda m, a, b: -a - 1,
+    "bits": lambda m, a, b: ((a << 4) ^ (b & 63)) | 1,
+    "choice": lambda m, a, b: m.where(a * 2 > b + 7, a + b, m.minimum(a, b) - m.maximum(a, 5)),
+    "sum of signs": lambda m, a, b: (a - 200) * 2 + (b >> 1),
+    "large shift": lambda m, a, b: (a >> 17) + (b << 20),
+}
+SHORT = ("uint8", "int8", "uint16", "int16")
+
+
+@eas.kernel
+def forms_kernel(x, y, wide, narrow, n, FORMS: mk.constexpr, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    a, b = mk.load(x, i, i < n).to(mk.i32), mk.load(y, i, i < n).to(mk.i32)
+    for k, form in enumerate(FORMS):
+        result = form(mk, a, b)
+        mk.store(wide, k * n + i, result, i < n)
+        mk.store(narrow, k * n + i, result.to(narrow.dtype), i < n)
+
+
+def edges(dtype):
+    info = np.iinfo(dtype)
+    few = np.unique(np.clip([info.min, info.min + 1, -129, -128, -1, 0, 1, 2, 63, 127, 128, 254, 255, info.max - 1, info.max], info.min, info.max))
+    return [v.ravel().astype(dtype) for v in np.meshgrid(few, few)]
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+def test_forms(backend, dtype):
+    x, y = edges(dtype)
+    wide, narrow = np.zeros((len(FORMS), x.size), np.int32), np.zeros((len(FORMS), x.size), dtype)
+    launch(backend, forms_kernel, x, y, wide, narrow, x.size, grid=2, FORMS=tuple(FORMS.values()), BLOCK=128)
+    for name, got, short in zip(FORMS, wide, narrow, strict=True):
+        expected = FORMS[name](np, x.astype(np.int32), y.astype(np.int32))
+        np.testing.assert_array_equal(got, expected, name)
+        np.testing.assert_array_equal(short, expected.astype(dtype), name)
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype", "used"),
+    [("scaled", "uint8", "i16"), ("square", "uint8", "u16"), ("square", "int8", "i16"), ("square", "int16", "i32"), ("most that fits", "uint8", "u16"), ("least that overflows", "uint8", "i32")],
+)
+def test_which_type_is_used(form, dtype, used):
+    x = np.zeros(8, dtype)
+    module = forms_kernel.compile(x, x, np.zeros(8, np.int32), x, 8, FORMS=(FORMS[form],), BLOCK=8).ir
+    products = [inst.out.dtype.name for inst in walk(narrow_integers(module).body) if inst.op.name == "mul" and inst.out.shape]
+    assert products == [used]

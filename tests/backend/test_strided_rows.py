@@ -1,0 +1,138 @@
+"""Rows whose neighbours are some elements apart, equal, or those of another axis; numbers that are small by chance."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+
+import numpy as np
+import pytest
+
+import eas
+from benchmarks.held_kernels import add_tiles
+from eas import config, mk
+from eas.runtime import get_runtime
+
+
+@eas.kernel
+def pick(x, out, n, sx, so, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i * so, mk.load(x, i * sx, i < n), i < n)
+
+
+@eas.kernel
+def gray(x, out, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    r, g, b = (mk.load(x, 3 * i + c, i < n).to(mk.i32) for c in range(3))
+    mk.store(out, i, ((77 * r + 150 * g + 29 * b) >> 8).to(mk.u8), i < n)
+
+
+STEPS = [(np.float32, 0), (np.float32, 2), (np.float32, 3), (np.float32, 4), (np.float32, 31), (np.float16, 2), (np.uint8, 2), (np.uint8, 3), (np.int64, 3), (np.bool_, 4)]
+
+
+@pytest.mark.parametrize(("dtype", "step"), STEPS, ids=[f"{np.dtype(d)} {s}" for d, s in STEPS])
+def test_every_so_many_elements(backend, dtype, step):
+    n = 300
+    x = np.random.default_rng(step).integers(0, 200, (n - 1) * step + 1).astype(dtype)
+    out = np.full(2 * n, 1, dtype)
+    pick[mk.cdiv(n, 128),](x, out, n, step, 2, BLOCK=128)
+    want = np.full(2 * n, 1, dtype)
+    want[::2] = x[np.arange(n) * step]
+    assert np.array_equal(out, want)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+@pytest.mark.parametrize("step", [2, 3, 4, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["f32", "u8"])
+def test_nothing_is_read_behind_the_last_element(backend, dtype, step):
+    n, size = 256, mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * size)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(start + 2 * size), ctypes.c_size_t(size), 0) == 0
+    length = (n - 1) * step + 1
+    if length * np.dtype(dtype).itemsize > 2 * size:
+        n = 128
+        length = (n - 1) * step + 1
+    x = np.frombuffer(memory, dtype, length, 2 * size - length * np.dtype(dtype).itemsize)
+    x[:] = np.arange(length) % 251
+    out = np.zeros(n, dtype)
+    pick[1,](x, out, n, step, 1, BLOCK=n)
+    assert np.array_equal(out, x[::step])
+    assert libc.mprotect(ctypes.c_void_p(start + 2 * size), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+def test_three_channels_side_by_side(backend):
+    n = 1000
+    x = np.random.default_rng(0).integers(0, 256, (n, 3)).astype(np.uint8)
+    out = np.zeros(n, np.uint8)
+    gray[mk.cdiv(n, 256),](x, out, n, BLOCK=256)
+    assert np.array_equal(out, (x.astype(np.int32) @ np.array([77, 150, 29], np.int32) >> 8).astype(np.uint8))
+
+
+LAYOUTS = {
+    "plain": lambda a: a,
+    "turned": lambda a: np.ascontiguousarray(a.T).T,
+    "second": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "third": lambda a: np.repeat(a, 3, axis=1)[:, ::3],
+    "part": lambda a: np.pad(a, ((0, 0), (3, 5)))[:, 3:-5],
+}
+
+
+PAIRS = [("plain", "column"), ("turned", "turned"), ("turned", "plain"), ("second", "third"), ("part", "row"), ("third", "turned")]
+
+
+@pytest.mark.parametrize(("x", "y"), PAIRS, ids=[" ".join(p) for p in PAIRS])
+@pytest.mark.parametrize("out", ["plain", "turned", "second"])
+def test_tiles_of_any_layout(backend, x, y, out):
+    rng, (m, n) = np.random.default_rng(1), (37, 50)
+    a, b = rng.random((m, n), dtype=np.float32), rng.random((m, n), dtype=np.float32)
+    if y in LAYOUTS:
+        b = LAYOUTS[y](b)
+    else:
+        b = np.broadcast_to(b[:, :1] if y == "column" else b[:1], (m, n))
+    result = LAYOUTS[out](np.zeros((m, n), np.float32))
+    add_tiles[mk.cdiv(n, 16), mk.cdiv(m, 16)](LAYOUTS[x](a), b, result, m, n, BM=16, BN=16)
+    assert np.array_equal(result, a + b)
+
+
+def test_turned_tiles_run_along_the_other_axis(backend):
+    if get_runtime().name != "cpu" or config.check_bounds():
+        pytest.skip("how the loops of a CPU run that does not check each access")
+    turned = np.zeros((64, 64), np.float32).T
+    compiled = add_tiles.compile(turned, turned, turned, 64, 64, BM=16, BN=16)
+    names = {"disjoint", *(f"equals_1({a}_stride0)" for a in ("x", "y", "out"))}
+    text = compiled.variant(frozenset(f for f in compiled.facts if str(f) in names)).llvm
+    assert "gather" not in text
+    assert "load <16 x float>" in text
+
+
+def test_a_small_number_is_a_fact_of_its_own(backend):
+    x = np.zeros(64, np.float32)
+    facts = set(map(str, pick.compile(x, x, 4, 1, 1, BLOCK=64).facts))
+    assert {f"equals_{k}(sx)" for k in range(5)} <= facts
+    assert not any("equals" in f and "(n)" in f for f in facts)
+
+
+def test_repeated_launches_see_new_numbers(backend):
+    x, n = np.arange(400, dtype=np.float32), 60
+    for step in (1, 2, 0, 3, 2, 5, 4, 1, 0, 6):
+        out = np.zeros(n, np.float32)
+        pick[1,](x, out, n, step, 1, BLOCK=64)
+        assert np.array_equal(out, x[np.arange(n) * step])
+
+
+@eas.kernel
+def backwards(x, out, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, n - 1 - i, mk.load(x, n - 1 - i, i < n) + 1, i < n)
+    mk.store(out + n, i, mk.load(x, n - 1 - i, i < n), i < n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["f32", "u8"])
+def test_rows_from_their_end(backend, dtype):
+    n = 300
+    x, out = np.random.default_rng(0).integers(0, 99, n).astype(dtype), np.zeros((2, n), dtype)
+    backwards[3,](x, out, n, BLOCK=128)
+    assert np.array_equal(out, [x + dtype(1), x[::-1]])
