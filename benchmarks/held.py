@@ -299,48 +299,33 @@ def stencil() -> Workload:
 
 
 def channels_first() -> Workload:
-    images, c, hw = 4, 32, 112 * 112
-    n = images * c * hw
-    w = row("NHWC to NCHW", f"{images}x{c}x{hw}", [random(images, hw, c)], lambda x: x.transpose(0, 2, 1), 8 * n)
-
-    @w.entry("eas")
-    def _(x):
-        from benchmarks import held_kernels as k
-
-        out = np.empty((images, c, hw), np.float32)
-        return lambda: (k.channels_first[cdiv(n, BLOCK),](x, out, n, c, hw, BLOCK=BLOCK), out)[1]
-
-    numba_entry(w, "channels_first", lambda x: np.empty((images, c, hw), np.float32))
-
-    @w.entry("torch")
-    def _(x):
-        from benchmarks.torch_peer import tensors
-
-        tx, out = tensors(x.transpose(0, 2, 1), np.empty((images, c, hw), np.float32))
-        return lambda: out.copy_(tx)
-
-    return w
+    return moved_channels("NHWC to NCHW", "channels_first", 32, (112 * 112, 32))
 
 
 def channels_last(c: int) -> Workload:
+    return moved_channels("NCHW to NHWC", "channels_last", c, (c, 112 * 112))
+
+
+def moved_channels(name: str, kernel: str, c: int, shape: tuple[int, int]) -> Workload:
+    """Images whose pixels and channels change places; `shape` is that of one before."""
     images, hw = 4, 112 * 112
-    n = images * c * hw
-    w = row("NCHW to NHWC", f"{images}x{c}x{hw}", [random(images, c, hw)], lambda x: x.transpose(0, 2, 1), 8 * n)
+    n, after = images * c * hw, (images, *shape[::-1])
+    w = row(name, f"{images}x{c}x{hw}", [random(images, *shape)], lambda x: x.transpose(0, 2, 1), 8 * n)
 
     @w.entry("eas")
     def _(x):
-        from benchmarks import held_kernels as k
+        from benchmarks import held_kernels
 
-        out = np.empty((images, hw, c), np.float32)
-        return lambda: (k.channels_last[cdiv(n, BLOCK),](x, out, n, c, hw, BLOCK=BLOCK), out)[1]
+        run, out = getattr(held_kernels, kernel)[cdiv(n, BLOCK),], np.empty(after, np.float32)
+        return lambda: (run(x, out, n, c, hw, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "channels_last", lambda x: np.empty((images, hw, c), np.float32))
+    numba_entry(w, kernel, lambda x: np.empty(after, np.float32))
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors
 
-        tx, out = tensors(x.transpose(0, 2, 1), np.empty((images, hw, c), np.float32))
+        tx, out = tensors(x.transpose(0, 2, 1), np.empty(after, np.float32))
         return lambda: out.copy_(tx)
 
     return w

@@ -56,11 +56,10 @@ def wish(loop: Inst) -> tuple[Value, tuple[Inst, ...]]:
 
 @dataclass(eq=False)
 class _Test:
-    """A test as one list of pure instructions; `go` is the block of which any element goes on."""
+    """A test as one list of pure instructions that ends by asking for any element."""
 
     body: tuple[Inst, ...]
-    go: Value
-    asked: Value  # `go` without the scalar conditions
+    asked: Value  # the block that it asks about, without the scalar conditions
     made: dict[Value, Inst]
 
 
@@ -97,7 +96,7 @@ def _one_any(loop: Inst, literal: _Literal) -> _Test | None:
     flat = go if len(shape) == 1 else add("reshape", go, shape=(asked.type.size,))
     body.append(make("reduce", [flat], dict(reduce.attrs), [clone_region(reduce.regions[0])], reduce.loc))
     body.append(make("yield", [body[-1].out]))
-    return _Test(tuple(body), go, asked, made)
+    return _Test(tuple(body), asked, made)
 
 
 def _flatten(region: Region, parts: _Parts, literal: _Literal) -> bool:

@@ -9,6 +9,7 @@ from eas.ir import Inst, Value, walk
 from eas.schedule.addresses import first_address
 from eas.schedule.elements import Elements, Index, Known, axes
 from eas.schedule.masks import Conjunct, conjuncts
+from eas.schedule.tails import nothing
 from eas.schedule.target import CpuTarget
 from eas.types import Type
 
@@ -67,7 +68,7 @@ def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks:
     if not whole:
         return read()[0]
     condition = _all(elements, [(c, tuple(ix.first() for ix in where)) for c, where in whole])
-    zero = [elements.at(other[0], index)] if other else [e.const(_nothing(inst.out), Type(inst.out.dtype))]
+    zero = [elements.at(other[0], index)] if other else [e.const(nothing(inst.out), Type(inst.out.dtype))]
     return e.inst("if", [condition], {}, [e.region([], read), e.region([], lambda: zero)]).out
 
 
@@ -92,7 +93,3 @@ def _all(elements: Elements, conditions: Sequence[Conjunct]) -> Value:
     for value in rest:
         first = elements.e.emit("and", first, value)
     return first
-
-
-def _nothing(value: Value) -> object:
-    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
