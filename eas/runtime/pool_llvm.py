@@ -23,10 +23,10 @@ import sys
 from eas.runtime.pool_worker_llvm import JOB, WORKER
 
 FIRST_NS = 10_000
-SPIN_NS = 100_000  # twice what it takes to wake a thread that sleeps
+SPIN_NS = 400_000  # what a Python program does between two launches; waking a thread takes up to 50 us
 INLINE_PS = 25_000_000  # a grid that takes less than 25 us is not worth another thread
 WAKE_PS = 100_000_000  # one that takes less than 100 us is not worth waking a thread, unless others followed closely
-CLOSE_NS = 200_000
+CLOSE_NS = SPIN_NS
 CHUNK_PS = 10_000_000  # programs are taken in runs of at least 10 us where their time is known
 _PAUSE = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
