@@ -28,14 +28,15 @@ def definitions(module: IRModule) -> Iterator[Value]:
     """Every value in the order in which the printer names them."""
     for arg in module.args:
         yield arg.value
-    yield from _region_definitions(module.body)
+    yield from region_definitions(module.body)
 
 
-def _region_definitions(region: Region) -> Iterator[Value]:
+def region_definitions(region: Region) -> Iterator[Value]:
+    """Every value that a region and those inside of it define, parameters first."""
     yield from region.params
     for inst in region.body:
         for inner in inst.regions:
-            yield from _region_definitions(inner)
+            yield from region_definitions(inner)
         yield from inst.outs
 
 
@@ -278,7 +279,7 @@ class Step:
 def carried_steps(loop: Inst, origin: Producers) -> tuple[Step | None, ...]:
     """The step of each value that a `for` carries; None where it is not a fixed increment."""
     (body,) = loop.regions
-    inside = frozenset(_region_definitions(body))
+    inside = frozenset(region_definitions(body))
     pairs = zip(body.params[1:], body.yields, strict=True)
     return tuple(_step(param, after, inside, origin) for param, after in pairs)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eas.codegen.counted_loops import Loops, number
-from eas.codegen.llvm_text import Reg, Text, bits_of, scratch_type, vector
+from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, scratch_type, vector
 from eas.codegen.transpose import transpose_lanes
 from eas.ir import Inst
 
@@ -100,7 +100,7 @@ class _Contract(Loops):
         t.line("ret void")
         module.declare_all(t.declarations)
         ahead = "".join(f", ptr {r.pointer}, ptr {r.pointer}_row" for r in self.ahead.values())
-        head = f"define internal void @{symbol}(ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %k, i64 %a_row, i64 %b_row{ahead}) noinline nounwind {{\nentry:"
+        head = f"define internal void @{symbol}(ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, i64 %k, i64 %a_row, i64 %b_row{ahead}) noinline {LOOP_FUNCTION} {{\nentry:"
         return "\n".join([head, *t.lines, "}"])
 
     def _strip_at(self, at: Reg, panel: Reg) -> Sequence[Reg]:
@@ -230,7 +230,7 @@ class _Contract(Loops):
         for i, row in enumerate(rows):
             value = self._load(self.at(row, column, self.element), self.element, 1)
             left = self.t.splat(value, lanes)
-            new += [self._fma(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
+            new += [self.t.fma(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
         return new
 
     # --- what comes next ------------------------------------------------------------------------
@@ -280,11 +280,6 @@ class _Contract(Loops):
         if element == self.out:
             return raw
         return self.t.convert("sext" if self.signed else "zext", raw, self.out)
-
-    def _fma(self, a: Reg, b: Reg, acc: Reg) -> Reg:
-        if self.out in ("float", "double"):
-            return self.t.call("llvm.fma", self.out, a, b, acc)
-        return self.t.op("add", self.t.op("mul", a, b), acc)
 
 
 def _unroll(k: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from eas.codegen.llvm_text import Reg, Text, mangled
+from eas.codegen.llvm_text import Reg, Text
 from eas.ir import Inst
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def hold_mask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return words
     pieces = []
     for first in range(0, mask.lanes, _LANES):
-        piece = _shuffled(t, words, words, range(first, first + _LANES))
+        piece = t.shuffle(words, words, range(first, first + _LANES))
         pieces.append(t.let(f'call {piece.type} asm "", "=x,0"({piece})', "i32", _LANES))
-    return _all_joined(t, pieces)
+    return t.join(pieces)
 
 
 def is_on(t: Text, mask: Reg) -> Reg:
@@ -38,27 +38,9 @@ def load_around(t: Text, pointer: Reg, middle: tuple[int, int], mask: Reg, other
     for first in range(0, mask.lanes, _LANES):
         lanes = range(first, first + _LANES)
         at = t.let(f"getelementptr {other.element}, {pointer}, i64 {first}", "ptr", 1)
-        rest = Reg(other.text, other.element, _LANES) if other.text == "zeroinitializer" else _shuffled(t, other, other, lanes)
+        rest = Reg(other.text, other.element, _LANES) if other.text == "zeroinitializer" else t.shuffle(other, other, lanes)
         if middle[0] <= first and first + _LANES <= middle[1]:
             pieces.append(t.let(f"load {rest.type}, {at}, align {align}", rest.element, _LANES))
             continue
-        part = is_on(t, _shuffled(t, mask, mask, lanes))
-        symbol = f"@llvm.masked.load.{mangled(rest)}.p0"
-        t.declare(symbol, f"declare {rest.type} {symbol}(ptr, i32 immarg, <{_LANES} x i1>, {rest.type})")
-        pieces.append(t.let(f"call {rest.type} {symbol}({at}, i32 {align}, {part}, {rest})", rest.element, _LANES))
-    return _all_joined(t, pieces)
-
-
-def _all_joined(t: Text, pieces: list[Reg]) -> Reg:
-    while len(pieces) > 1:
-        pieces = [_joined(t, pieces[i : i + 2]) for i in range(0, len(pieces), 2)]
-    return pieces[0]
-
-
-def _joined(t: Text, pair: Sequence[Reg]) -> Reg:
-    return pair[0] if len(pair) == 1 else _shuffled(t, pair[0], pair[1], range(2 * pair[0].lanes))
-
-
-def _shuffled(t: Text, a: Reg, b: Reg, lanes: Sequence[int]) -> Reg:
-    order = ", ".join(f"i32 {i}" for i in lanes)
-    return t.let(f"shufflevector {a}, {b}, <{len(lanes)} x i32> <{order}>", a.element, len(lanes))
+        pieces.append(t.masked_load(at, align, is_on(t, t.shuffle(mask, mask, lanes)), rest))
+    return t.join(pieces)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
-from eas.codegen.llvm_text import Reg, Text, bits_of, register_type, scratch_type
+from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
 from eas.codegen.private_copies import COPY_NBYTES, PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
@@ -89,7 +89,7 @@ class Emitter:
         if self.uses_streams:
             t.line("fence seq_cst")  # whoever waits for this thread sees what bypassed the cache
         t.line("ret void")
-        head = f"define {linkage}void @{symbol}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) nounwind {{\nentry:"
+        head = f"define {linkage}void @{symbol}(ptr noalias %args, i64 %begin, i64 %end, ptr noalias align {_ALIGN} %scratch) {LOOP_FUNCTION} {{\nentry:"
         return "\n".join([head, *t.lines, "}"])
 
     def _programs(self) -> None:
@@ -291,7 +291,11 @@ class Emitter:
         start, end = (self.regs[v] for v in inst.operands[:2])
         outer, self.lanes = self.lanes, inst["lanes"]
         carried = [self.t.splat(self.regs[v], self.lanes) for v in inst.operands[2:]]
-        self._counted(inst, start, end, self.t.number(self.lanes, start.element), carried)
+        if dict(inst.attrs).get("once"):
+            self.regs.update(zip(inst.regions[0].params, [start, *carried], strict=True))
+            self.regs.update(zip(inst.outs, self.region(inst.regions[0]), strict=True))
+        else:
+            self._counted(inst, start, end, self.t.number(self.lanes, start.element), carried)
         self.lanes = outer
 
     def _for(self, inst: Inst) -> None:
@@ -440,12 +444,7 @@ def _phi(out: Reg, a: Reg, from_a: str, b: Reg, from_b: str) -> str:
 def _half(t: Text, value: Reg, first: int, lanes: int) -> Reg:
     if lanes == 1:
         return t.extract(value, first)
-    order = ", ".join(f"i32 {first + i}" for i in range(lanes))
-    return t.let(
-        f"shufflevector {value}, {value.type} poison, <{lanes} x i32> <{order}>",
-        value.element,
-        lanes,
-    )
+    return t.shuffle(value, None, range(first, first + lanes))
 
 
 _STRUCTURAL = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -306,7 +307,7 @@ def _mul_words(t: Text, word: Reg, factor: int) -> tuple[Reg, Reg]:
 
 
 def _inline(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
-    """The user's LLVM expression, with $0, $1, ... for operands."""
+    """The user's LLVM instruction: a0, a1, ... are operands, $0, $1, ... the same with their types in front."""
     from eas.errors import Unsupported
 
     texts = dict(inst["texts"])
@@ -314,10 +315,15 @@ def _inline(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
         raise Unsupported(
             "mk.inline has no llvm text", hint="give llvm='...' to run it on the CPU", loc=inst.loc
         )
-    text = texts["llvm"]
-    for i, x in enumerate(xs):
-        text = text.replace(f"${i}", str(x))
-    return t.let(text, register_type(inst.out.dtype), xs[0].lanes if xs else 1)
+    lanes = max((x.lanes for x in xs), default=1)
+    wide = [t.splat(x, lanes) for x in xs]
+
+    def operand(found: re.Match[str]) -> str:
+        x = wide[int(found[2])]
+        return str(x) if found[1] == "$" else x.text
+
+    text = re.sub(r"(\$|\ba)(\d+)\b", operand, texts["llvm"])
+    return t.let(text, register_type(inst.out.dtype), lanes)
 
 
 OPS: dict[str, Spelling] = {

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eas.dtypes import DType
 
+# Of functions with loops: registers that they put aside lie in lines of their own. Where one crosses into another
+# page, it waits for all stores before it, and stores past the cache take long (a loop was 4 times as slow).
+LOOP_FUNCTION = "nounwind alignstack(64)"
 _REGISTER = {
     "bool": "i1",
     "f16": "float",
@@ -156,6 +159,31 @@ class Text:
 
     def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
         return self.let(f"select {condition}, {a}, {b}", a.element, a.lanes)
+
+    def fma(self, a: Reg, b: Reg, c: Reg) -> Reg:
+        """a * b + c, of floats rounded once."""
+        if a.element in ("float", "double"):
+            return self.call("llvm.fma", a.element, a, b, c)
+        return self.op("add", self.op("mul", a, b), c)
+
+    def shuffle(self, a: Reg, b: Reg | None, lanes: Sequence[int]) -> Reg:
+        """Lanes of `a`, and of `b` where the number is past the last of `a`."""
+        second = b if b is not None else f"{a.type} poison"
+        order = ", ".join(f"i32 {i}" for i in lanes)
+        return self.let(f"shufflevector {a}, {second}, <{len(lanes)} x i32> <{order}>", a.element, len(lanes))
+
+    def join(self, parts: Sequence[Reg]) -> Reg:
+        """Vectors of one size side by side in one; their number is a power of two."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffle(a, b, range(2 * a.lanes)) for a, b in pairs]
+        return parts[0]
+
+    def masked_load(self, pointer: Reg, align: int, mask: Reg, other: Reg) -> Reg:
+        """Neighbours in memory where the mask is on, `other` elsewhere."""
+        symbol = f"@llvm.masked.load.{mangled(other)}.p0"
+        self.declare(symbol, f"declare {other.type} {symbol}(ptr, i32 immarg, {mask.type}, {other.type})")
+        return self.let(f"call {other.type} {symbol}({pointer}, i32 {align}, {mask}, {other})", other.element, other.lanes)
 
     def extract(self, value: Reg, lane: int) -> Reg:
         return (

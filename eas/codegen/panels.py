@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from eas.codegen.counted_loops import Loops, number
 from eas.codegen.llvm_casts import cast, decode
-from eas.codegen.llvm_text import Reg, Text, bits_of, mangled, memory_type, register_type, vector
+from eas.codegen.llvm_text import (
+    LOOP_FUNCTION,
+    Reg,
+    Text,
+    bits_of,
+    memory_type,
+    register_type,
+    vector,
+)
 from eas.codegen.transpose import transpose_lanes
 from eas.dtypes import DType
 from eas.ir import Inst
@@ -100,7 +108,7 @@ class _Panels(Loops):
         self.module.declare_all(t.declarations)
         pointers = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c, ptr noalias %copy, ptr noalias %packed, ptr noalias %tags"
         numbers = "i64 %k, i64 %m, i64 %n, i64 %a_row, i64 %a_step, i64 %b_step, i64 %b_column"
-        head = f"define internal void @{symbol}({pointers}, {numbers}) noinline nounwind {{\nentry:"
+        head = f"define internal void @{symbol}({pointers}, {numbers}) noinline {LOOP_FUNCTION} {{\nentry:"
         self.module.helpers[symbol] = "\n".join([head, *t.lines, "}"])
 
     def _plan_strips(self) -> None:
@@ -328,9 +336,7 @@ class _Panels(Loops):
             first = int(v > 0)  # the vectors before give the element in front
             at = self.at(source, number(2 * v * self.wide - first), self.element)
             both = self._load(at, 2 * self.wide)
-            order = ", ".join(f"i32 {2 * lane + first}" for lane in range(self.wide))
-            halves = f"shufflevector {both}, {both.type} poison, <{self.wide} x i32> <{order}>"
-            self._put(panel, i, v, self.t.let(halves, both.element, self.wide))
+            self._put(panel, i, v, self.t.shuffle(both, None, range(first, first + 2 * self.wide, 2)))
         return ()
 
     def _put(self, panel: Reg, row: Reg, v: int, value: Reg) -> None:
@@ -375,11 +381,7 @@ class _Panels(Loops):
 
     def _masked(self, at: Reg, mask: Reg) -> Reg:
         zeros = Reg("zeroinitializer", self.element, self.wide)
-        symbol = f"@llvm.masked.load.{mangled(zeros)}.p0"
-        signature = f"(ptr, i32 immarg, {mask.type}, {zeros.type})"
-        self.t.declare(symbol, f"declare {zeros.type} {symbol}{signature}")
-        call = f"call {zeros.type} {symbol}({at}, i32 {bits_of(self.element) // 8}, {mask}, {zeros})"
-        return self.t.let(call, self.element, self.wide)
+        return self.t.masked_load(at, bits_of(self.element) // 8, mask, zeros)
 
     def _pack_singly(self, b: Reg, panel: Reg, steps: tuple[Reg, Reg], count: Reg) -> None:
         def row(i: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
@@ -538,7 +540,7 @@ class _Block(Loops):
             t.line(f"store {value}, {cell}, align 4")
         t.line("ret void")
         module.declare_all(t.declarations)
-        head = f"define internal void @{symbol}(ptr noalias readonly %a, i64 %a_row, i64 %a_step, i64 %last, ptr noalias readonly %b, i64 %b_step, ptr noalias %c, i64 %k, i1 %fresh) noinline nounwind {{\nentry:"
+        head = f"define internal void @{symbol}(ptr noalias readonly %a, i64 %a_row, i64 %a_step, i64 %last, ptr noalias readonly %b, i64 %b_step, ptr noalias %c, i64 %k, i1 %fresh) noinline {LOOP_FUNCTION} {{\nentry:"
         return "\n".join([head, *t.lines, "}"])
 
     def _cells(self) -> list[Reg]:
@@ -569,13 +571,8 @@ class _Block(Loops):
         new: list[Reg] = []
         for i, row in enumerate(rows):
             left = self.t.splat(self._load(self.at(row, column, self.out), 1), self.wide)
-            new += [self._fma(left, right[v], accs[i * self.vectors + v]) for v in range(self.vectors)]
+            new += [self.t.fma(left, right[v], accs[i * self.vectors + v]) for v in range(self.vectors)]
         return new
 
     def _load(self, at: Reg, lanes: int) -> Reg:
         return self.t.let(f"load {vector(self.out, lanes)}, {at}, align 4", self.out, lanes)
-
-    def _fma(self, a: Reg, b: Reg, acc: Reg) -> Reg:
-        if self.out in ("float", "double"):
-            return self.t.call("llvm.fma", self.out, a, b, acc)
-        return self.t.op("add", self.t.op("mul", a, b), acc)

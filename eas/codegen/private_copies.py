@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eas.codegen.counted_loops import Loops, number
-from eas.codegen.llvm_memory import atomic_step
+from eas.codegen.llvm_atomics import atomic_step
 from eas.codegen.llvm_text import Reg, Text, bits_of, memory_type
 from eas.dtypes import DType
 from eas.ir import Arg

@@ -197,7 +197,8 @@ class Ssa:
     def horner(self, x: Value, coefficients: Sequence[float]) -> Value:
         """c[0] + c[1] x + ...: fewest instructions and registers, one long chain."""
         *rest, top = coefficients
-        value = self.constant(top, x.elem)
+        # Many CPUs add beside their multipliers: a last coefficient of 1 costs less.
+        value = x + rest.pop() if top == 1.0 and rest else self.constant(top, x.elem)
         for c in reversed(rest):
             value = self.fma(value, x, c)
         return value

@@ -18,11 +18,11 @@ def load(t: Text, element: str, pointer: Reg, step: Reg, lanes: int, align: int)
         return t.let(f"load {element}, {pointer}, align {align}", element, 1)
     if step.text == "-1":
         run = t.let(f"load {vector(element, lanes)}, {_at(t, element, pointer, 1 - lanes)}, align {align}", element, lanes)
-        return _shuffled(t, run, run, list(range(lanes))[::-1])
+        return t.shuffle(run, run, list(range(lanes))[::-1])
     wide = min(lanes, _REGISTER_NBYTES * 8 // bits_of(element))
     if step.text.isdigit() and int(step.text) in _NEAR and wide >= 4:
         parts = [_near(t, element, _at(t, element, pointer, i * int(step.text)), int(step.text), wide, i + wide == lanes, align) for i in range(0, lanes, wide)]
-        return _joined(t, parts)
+        return t.join(parts)
     value = Reg("poison", element, lanes)
     for i, at in enumerate(_addresses(t, element, pointer, step, lanes)):
         value = t.insert(value, t.let(f"load {element}, {at}, align {align}", element, 1), i)
@@ -32,7 +32,7 @@ def load(t: Text, element: str, pointer: Reg, step: Reg, lanes: int, align: int)
 def store(t: Text, value: Reg, pointer: Reg, step: Reg, align: int) -> None:
     """pointer[l * step] becomes what lane l holds; of equal places the last lane's."""
     if step.text == "-1" and value.lanes > 1:
-        run = _shuffled(t, value, value, list(range(value.lanes))[::-1])
+        run = t.shuffle(value, value, list(range(value.lanes))[::-1])
         t.line(f"store {run}, {_at(t, value.element, pointer, 1 - value.lanes)}, align {align}")
         return
     for i, at in enumerate(_addresses(t, value.element, pointer, step, value.lanes)):
@@ -51,24 +51,13 @@ def _near(t: Text, element: str, pointer: Reg, step: int, wide: int, is_last: bo
         order = sorted(range(wide), key=lambda i: places[i])
         found = registers[0]
         for k in range(1, step):
-            found = _shuffled(t, found, registers[k], [p + wide * (where[order[p]] == k) for p in range(wide)])
-        return _shuffled(t, found, found, places)
+            found = t.shuffle(found, registers[k], [p + wide * (where[order[p]] == k) for p in range(wide)])
+        return t.shuffle(found, found, places)
     found, held = registers[0], [places[i] if k == 0 else 0 for i, k in enumerate(where)]
     for k in range(1, step):
-        found = _shuffled(t, found, registers[k], [wide + places[i] if where[i] == k else held[i] for i in range(wide)])
+        found = t.shuffle(found, registers[k], [wide + places[i] if where[i] == k else held[i] for i in range(wide)])
         held = list(range(wide))
     return found
-
-
-def _joined(t: Text, parts: list[Reg]) -> Reg:
-    while len(parts) > 1:
-        parts = [_shuffled(t, a, b, list(range(2 * a.lanes))) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-def _shuffled(t: Text, a: Reg, b: Reg, order: list[int]) -> Reg:
-    lanes = ", ".join(f"i32 {i}" for i in order)
-    return t.let(f"shufflevector {a}, {b}, <{len(order)} x i32> <{lanes}>", a.element, len(order))
 
 
 def _at(t: Text, element: str, pointer: Reg, offset: int) -> Reg:

@@ -10,18 +10,14 @@ from eas.codegen.llvm_text import Reg, Text
 def transpose_lanes(t: Text, lines: Sequence[Reg]) -> list[Reg]:
     """Swap the off-diagonal halves of ever larger squares."""
     new, wide = list(lines), len(lines)
-    kind = new[0].type
     size = 1
     while size < wide:
         for i in (i for i in range(wide) if not i & size):
-            pair = f"{kind} {new[i].text}, {kind} {new[i + size].text}"
+            pair = new[i], new[i + size]
             for j, first in ((i, 0), (i + size, size)):
                 lanes = [
                     x + first if not x & size else x - size + first + wide for x in range(wide)
                 ]
-                order = ", ".join(f"i32 {x}" for x in lanes)
-                new[j] = t.let(
-                    f"shufflevector {pair}, <{wide} x i32> <{order}>", new[0].element, wide
-                )
+                new[j] = t.shuffle(*pair, lanes)
         size *= 2
     return new

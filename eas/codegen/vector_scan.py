@@ -37,5 +37,4 @@ def _shuffle(t: Text, a: Reg, b: Reg, lanes: Sequence[int], reverse: bool) -> Re
     n = len(lanes)
     if reverse:
         lanes = [n - 1 - i if i < n else n for i in reversed(lanes)]
-    order = ", ".join(f"i32 {i}" for i in lanes)
-    return t.let(f"shufflevector {a}, {b}, <{n} x i32> <{order}>", a.element, n)
+    return t.shuffle(a, b, lanes)

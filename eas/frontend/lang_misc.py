@@ -159,7 +159,7 @@ def inline(
     llvm: str | None = None,
     numpy: str | None = None,
 ) -> Block:
-    """An elementwise expression in each target's own text, where a0, a1, ... are the operands; `type` is the result's dtype; a target without a text refuses the kernel."""
+    """An elementwise expression in each target's own text, where a0, a1, ... are the operands, and in LLVM's one instruction $0, $1, ... the same with their types; `type` is the result's dtype; a target without a text refuses the kernel."""
     check_operands("inline", args)
     texts = tuple(
         (k, v) for k, v in (("llvm", llvm), ("msl", msl), ("numpy", numpy)) if v is not None

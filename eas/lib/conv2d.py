@@ -63,15 +63,16 @@ def lay_pixels_kernel(x, y, C, H, W, top, left, PH, PW, BC: constexpr, BP: const
 
 
 @kernel
-def lay_columns_kernel(x, y, H, W, OH, PW, C: constexpr, KH: constexpr, STEP: constexpr, PAD: constexpr, GAP: constexpr, BLOCK: constexpr):
+def lay_columns_kernel(x, y, H, W, OH, PW, C: constexpr, KH: constexpr, STEP: constexpr, PAD: constexpr, GAP: constexpr, BT: constexpr, BP: constexpr):
     """Planes [C, H, W] as [OH, PW, KH, C]: under each pixel of an output row, what a column of the filter meets."""
     line, plane = mk.program_id(1), mk.program_id(2)
-    place = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
-    tap, col = place // C % KH, place // (C * KH) - PAD[1]
-    row = line * STEP - PAD[0] + tap * GAP
-    inside = (place < PW * (KH * C)) & (row >= 0) & (row < H) & (col >= 0) & (col < W)
-    pixels = mk.load(x, ((plane * C + place % C) * H + row) * W + col, inside)
-    mk.store(y, (plane * OH + line) * (PW * (KH * C)) + place, pixels, place < PW * (KH * C))
+    across = mk.cdiv(PW, BP)
+    cols, taps = mk.program_id(0) % across * BP + mk.arange(0, BP) - PAD[1], mk.program_id(0) // across * BT + mk.arange(0, BT)
+    row = line * STEP - PAD[0] + taps // C * GAP
+    inside = ((taps < KH * C) & (row >= 0) & (row < H))[:, None] & (cols[None, :] >= 0) & (cols[None, :] < W)
+    pixels = mk.load(x, ((plane * C + taps % C) * H + row)[:, None] * W + cols[None, :], inside)
+    place = ((plane * OH + line) * PW + cols[:, None] + PAD[1]) * (KH * C) + taps[None, :]
+    mk.store(y, place, mk.trans(pixels), (cols[:, None] < PW - PAD[1]) & (taps[None, :] < KH * C))
 
 
 @kernel
@@ -122,20 +123,30 @@ def depthwise_kernel(
     x, weight, bias, y, H, W, n_outs, OH, OW, n_channels,
     KH: constexpr, KW: constexpr, STEP: constexpr, PAD: constexpr, GAP: constexpr, BR: constexpr, BP: constexpr,
 ):  # fmt: skip
-    """A program makes BR x BP pixels of a channel, of n_outs, from the pixels of one channel, of n_channels."""
+    """A program makes BR x BP pixels of a channel, of n_outs, from the pixels of one channel, of n_channels.
+
+    BR is 0 where a pixel is made of those around it: then BP pixels follow each other in rows of W.
+    """
     image, out = mk.program_id(2) // n_outs, mk.program_id(2) % n_outs
-    rows, cols = mk.program_id(1) * BR + mk.arange(0, BR)[:, None], mk.program_id(0) * BP + mk.arange(0, BP)[None, :]
-    start = (image * n_channels + out // (n_outs // n_channels)) * (H * W)
-    acc = mk.zeros([BR, BP], wide_dtype(x.dtype))
+    if BR:
+        rows, cols = mk.program_id(1) * BR + mk.arange(0, BR)[:, None], mk.program_id(0) * BP + mk.arange(0, BP)[None, :]
+        place, is_made = rows * OW + cols, (rows < OH) & (cols < OW)
+    else:
+        place = mk.program_id(0) * BP + mk.arange(0, BP)
+        rows, cols, is_made = place // W, place % W, place < H * W
+    plane = image * n_channels + out // (n_outs // n_channels)
+    acc = mk.zeros([BR, BP] if BR else [BP], wide_dtype(x.dtype))
     for i in mk.static_range(KH):
         row = rows * STEP[0] + (i * GAP[0] - PAD[0])
         for j in mk.static_range(KW):
             col = cols * STEP[1] + (j * GAP[1] - PAD[1])
-            inside = (row >= 0) & (row < H) & (col >= 0) & (col < W) & (rows < OH) & (cols < OW)
-            acc += wide(mk.load(x, start + row * W + col, inside)) * wide(mk.load(weight, (out * KH + i) * KW + j))
+            inside = (row >= 0) & (row < H) & (col >= 0) & (col < W)
+            if BR:
+                inside = inside & is_made
+            acc += wide(mk.load(x, (plane * H + row) * W + col, inside)) * wide(mk.load(weight, (out * KH + i) * KW + j))
     if bias is not None:
         acc += wide(mk.load(bias, out))
-    mk.store(y, (mk.program_id(2) * OH + rows) * OW + cols, acc, (rows < OH) & (cols < OW))
+    mk.store(y, mk.program_id(2) * (OH * OW) + place, acc, is_made)
 
 
 def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None = None, *, stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1, groups: int = 1) -> Array:
@@ -178,8 +189,13 @@ class _Conv:
 
 def _depthwise(conv: _Conv, x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     (_, h, w), (o, oh, ow), (kh, kw) = conv.given, conv.made, conv.taps
-    br, bp = even_tile(oh, PLANE_TILE[0], 1), even_tile(ow, PLANE_TILE[1], 8)
-    depthwise_kernel[mk.cdiv(ow, bp), mk.cdiv(oh, br), conv.images * o](
+    if (oh, ow, *conv.step) == (h, w, 1, 1):
+        br, bp = 0, strip(h * w, FLAT_BLOCK)
+        grid = mk.cdiv(h * w, bp), 1, conv.images * o
+    else:
+        br, bp = even_tile(oh, PLANE_TILE[0], 1), even_tile(ow, PLANE_TILE[1], 8)
+        grid = mk.cdiv(ow, bp), mk.cdiv(oh, br), conv.images * o
+    depthwise_kernel[grid](
         x, weight, bias, out, h, w, o, oh, ow, conv.groups, KH=kh, KW=kw, STEP=conv.step, PAD=conv.pad, GAP=conv.gap, BR=br, BP=bp)  # fmt: skip
 
 
@@ -221,9 +237,9 @@ def _columns(conv: _Conv, x: Array, pw: int) -> Array:
     (c, h, w), oh, kh, planes = conv.given, conv.made[1], conv.taps[0], conv.images * conv.groups
     y = result(None, (planes, oh, pw, kh, c), x.dtype, x)
     check_small(y)
-    block = strip(pw * kh * c, FLAT_BLOCK)
-    lay_columns_kernel[mk.cdiv(pw * kh * c, block), oh, planes](
-        x, y, h, w, oh, pw, C=c, KH=kh, STEP=conv.step[0], PAD=conv.pad, GAP=conv.gap[0], BLOCK=block)  # fmt: skip
+    bt, bp = even_tile(kh * c, ROW_TILE[0], 8), even_tile(pw, ROW_TILE[1], 8)
+    lay_columns_kernel[mk.cdiv(pw, bp) * mk.cdiv(kh * c, bt), oh, planes](
+        x, y, h, w, oh, pw, C=c, KH=kh, STEP=conv.step[0], PAD=conv.pad, GAP=conv.gap[0], BT=bt, BP=bp)  # fmt: skip
     return y
 
 

@@ -63,6 +63,12 @@ def _can_stream_rule(
     return (Type(dtypes.bool_),)
 
 
+def _is_apart_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    for kind in types:
+        need_pointer("is_apart", kind)
+    return (Type(dtypes.bool_),)
+
+
 def _stream_head_rule(
     types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]
 ) -> tuple[Type, ...]:
@@ -76,21 +82,34 @@ def _stride_load_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[Reg
     return (Type(types[0].dtype),)
 
 
+def _near_load_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    need_pointer("near_load", types[0])
+    for index in types[1:]:
+        need_dtype("near_load index", index, (dtypes.i32,))
+    return (Type(types[0].dtype),)
+
+
 def _check_stride_store(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("stride_store", types[0])
     need_dtype("stride_store step", types[1], INTS)
     need_element("stride_store", types[2], types[0])
 
 
+def _check_ask(types: Sequence[Type], attrs: Attrs) -> None:
+    need_pointer("ask", types[0])
+
+
 def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("vstore", types[0])
     need_element("vstore", types[1], types[0])
+    for flags in types[2:]:
+        need_mask("vstore", flags, ())
 
 
 _S = Trait.SCHEDULED
 register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, attrs=("shape",), regions=1))
 register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, attrs=("size", "dtype")))
-register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
+register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1. `once`: there is exactly one step.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
 register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop, or of a vector of `lanes` where it says so.", Trait.PURE | Trait.CHEAP | _S))
 def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("count", types[0])
@@ -99,9 +118,13 @@ def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
 register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S))
 register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
+register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S))
+register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S))
 register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first that stores past the cache can start at; -1 if they should not.", Trait.PURE | _S))
-register(Op("vstore", "scheduled", "ptr, value, mask?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. `lanes` as in vload.", Trait.WRITES | _S))
+register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so. `lanes` as in vload.", Trait.WRITES | _S))
 register(Op("stride_load", "scheduled", "ptr, step", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. What is in between may be read too.", Trait.READS | _S))
+register(Op("near_load", "scheduled", "ptr, ahead", _near_load_rule, "Lane l reads ptr[ahead]; ptr is the same in all lanes, and from lane to lane `ahead` stays or grows by one.", Trait.READS | _S))
+register(Op("table_load", "scheduled", "ptr, index, count", _near_load_rule, "Lane l reads ptr[index]; ptr and count are the same in all lanes, which count up from 0 to count - 1, again and again.", Trait.READS | _S))
 register(Op("stride_store", "scheduled", "ptr, step, value", nothing(_check_stride_store), "Lane l writes ptr[l * step]; ptr and step are the same in all lanes.", Trait.WRITES | _S))
 register(Op("vany", "scheduled", "cond", lambda types, attrs, regions: (types[0],), "Whether one lane is true.", Trait.PURE | _S))
 register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from eas import dtypes
+from eas.analysis import Producers, producers
 from eas.dtypes import DType
 from eas.errors import ModeMismatch, Unsupported
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
@@ -41,12 +42,23 @@ def spread_threads(module: IRModule) -> IRModule:
     ):
         module = carry_offsets(module)
         levels = uniformity(module)
-    body = _Spreader(levels, module.attr("threads")).region_of(module.body, (), ())
+    body = _Spreader(levels, module.attr("threads"), _only_of_blocks(module, levels), producers(module)).region_of(module.body, (), ())
     return module.with_body(body).with_attrs(spread=True)
 
 
 def _diverges(inst: Inst, levels: Levels) -> bool:
     return decision(inst, levels) > Uniformity.PROGRAM
+
+
+def _only_of_blocks(module: IRModule, levels: Levels) -> set[Value]:
+    """Values that only arithmetic on which the threads differ looks at."""
+    others = {
+        value
+        for inst in walk(module.body)
+        if inst.regions or not inst.op.has(Trait.ELEMENTWISE) or any(is_uniform(levels, out) for out in inst.outs)
+        for value in inst.operands
+    }
+    return {out for inst in walk(module.body) for out in inst.outs} - others
 
 
 def _needs_an_active_lane(region: Region) -> bool:
@@ -72,9 +84,11 @@ class _Spreader(Rewriter):
     when some lane of the mask is active.
     """
 
-    def __init__(self, levels: Levels, threads: int) -> None:
+    def __init__(self, levels: Levels, threads: int, only_of_blocks: set[Value], defined: Producers) -> None:
         super().__init__()
+        self.defined = defined
         self.levels = levels
+        self.only_of_blocks = only_of_blocks
         self.threads = threads
         self.mask: Value | None = None
         self._wide = ScopedDict[Value, Value]()
@@ -194,6 +208,8 @@ class _Spreader(Rewriter):
         operands = [self.use(v) for v in inst.operands]
         is_matrix = inst.op.has(Trait.CONVERGENT)  # its addresses may stay scalar, its mask may not
         is_wide = inst.op.has(Trait.ATOMIC) or not all(v.type.is_scalar for v in operands)
+        if self.mask is not None and inst.op.name == "load" and inst.out in self.only_of_blocks:
+            is_wide = True  # who is active is asked per vector then, not of all lanes
         if is_wide and not is_matrix:
             operands = [self.widen(v) for v in operands]
         if self.mask is not None:
@@ -283,9 +299,10 @@ class _Spreader(Rewriter):
         inits = self.fit_all([self.use(v) for v in inst.operands[len(bounds) :]], types)
         if _diverges(inst, self.levels):
             _refuse_pointers(inst)
-            return (
-                self.masked_for(inst, bounds, inits) if bounds else self.masked_while(inst, inits)
-            )
+            if not bounds:
+                return self.masked_while(inst, inits)
+            first = self.first_thread(inst.operands[0]) if self.steps_together(inst) else None
+            return self.masked_for(inst, bounds, inits) if first is None else self.joint_for(inst, first, bounds, inits)
         regions = []
         for region in inst.regions:
             params = [Value(t) for t in (*(b.type for b in bounds[:1]), *types)]
@@ -321,6 +338,58 @@ class _Spreader(Rewriter):
 
         active = self.both(self.mask, self.emit("ne", trips, nothing))
         return self.while_active(inst, [start, trips, *inits], active, step)[2:]
+
+    def steps_together(self, inst: Inst) -> bool:
+        """Whether the threads of a range loop have one end, and go up by one step."""
+        end, by = inst.operands[1:3]
+        are_uniform = is_uniform(self.levels, end) and is_uniform(self.levels, by)
+        return are_uniform and end.dtype == dtypes.i32 and self.is_positive(self.use(by))
+
+    def is_positive(self, value: Value) -> bool:
+        """Whether a number is known to be positive: a constant, or as many as there are threads."""
+        inst = self.producer.get(value)
+        if inst is None or inst.op.name == "num_programs":
+            return inst is not None
+        if inst.op.name == "mul":
+            return all(self.is_positive(v) for v in inst.operands)
+        number = self.literal(value)
+        return number is not None and number > 0
+
+    def first_thread(self, value: Value) -> Value | None:
+        """What the first thread has of a number that grows by 1 from thread to thread, else None."""
+        inst = self.defined.get(value)
+        if inst is None or is_uniform(self.levels, value):
+            return None
+        if inst.op.name == "tid":
+            return self.const(inst["start"], _I32)
+        if inst.op.name != "add":
+            return None
+        a, b = inst.operands
+        same, other = (a, b) if is_uniform(self.levels, a) else (b, a)
+        found = self.first_thread(other) if is_uniform(self.levels, same) else None
+        return None if found is None else self.emit("add", self.use(same), found)
+
+    def joint_for(
+        self, inst: Inst, first: Value, bounds: Sequence[Value], inits: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Threads that start one behind the other and step together: one loop, that of the first of them.
+
+        A thread is active while its own number has not reached the end: the first ones, as many as are left.
+        """
+        with self.block() as body:
+            counter, *params = [Value(t) for t in (first.type, *(v.type for v in inits))]
+            lanes = self.arange()
+            far = [self.emit("cast", v, type=Type(dtypes.i64)) for v in (bounds[1], counter)]  # too far for 32 bits
+            left = self.emit("min", self.emit("sub", *far), self.const(self.threads, Type(dtypes.i64)))
+            active = self.emit("lt", lanes, self.widen(self.emit("cast", left, type=_I32)))
+            with self.under(self.both(self.mask, active)):
+                values = self.inline(inst.regions[0], [self.emit("add", self.widen(counter), lanes), *params])
+            self.loc = inst.loc
+            values = self.fit_all(values, [p.type for p in params])
+            kept = [self.choose(active, new, old) for new, old in zip(values, params, strict=True)]
+            self.append(make("yield", kept, loc=inst.loc))
+        region = Region((counter, *params), tuple(body))
+        return self.append(make("for", [first, *bounds[1:], *inits], {}, [region], inst.loc)).outs
 
     def trip_count(self, start: Value, end: Value, by: Value, known: float | None) -> Value:
         """How often a range loop runs, unsigned: a distance of two numbers may not fit their type.

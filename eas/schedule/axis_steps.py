@@ -1,10 +1,11 @@
-"""How far neighbours along each axis of a block of integers or pointers are apart."""
+"""How far integers or pointers move: from neighbour to neighbour of a block, and from one iteration of a loop to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 
+from eas.analysis import region_definitions
 from eas.ir import Arg, Inst, IRModule, Trait, Value, walk
 
 HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
@@ -97,6 +98,32 @@ class AxisSteps:
         return bool(least > 0)
 
 
+class LoopSteps(AxisSteps):
+    """The same along the iterations of one `for`, which are an axis of what its body computes."""
+
+    def __init__(self, steps: AxisSteps, loop: Inst) -> None:
+        self.makers, self.args, self._found = steps.makers, steps.args, {}
+        (body,) = loop.regions
+        self._counter, self._inside = body.params[0], set(region_definitions(body))
+
+    def each(self, value: Value) -> Step:
+        """How far a value moves while the counter moves by 1."""
+        return self.along(value, 0)
+
+    def _compute(self, value: Value) -> Steps:
+        if value is self._counter:
+            return {0: 1}
+        if value not in self._inside:
+            return {}
+        inst = self.makers.get(value)
+        if inst is None or not inst.op.is_pure or inst.regions:
+            return {0: Apart.UNEVEN}
+        steps = [self.of(v) for v in inst.operands]
+        if inst.op.name in _VIEWS:
+            return steps[0]
+        return self._combined(inst, steps)
+
+
 def _sum(a: Step, b: Step, sign: int) -> Step:
     if isinstance(a, int) and isinstance(b, int):
         return a + sign * b
@@ -129,4 +156,4 @@ def _moved(inst: Inst, steps: Steps) -> Steps:
     return {k + new: step for k, step in steps.items() if source[k] > 1}
 
 
-__all__ = ["HINTS", "Apart", "AxisSteps", "Step"]
+__all__ = ["HINTS", "Apart", "AxisSteps", "LoopSteps", "Step"]

@@ -96,8 +96,8 @@ class _Inner:
         inst = self.made.get(value)
         if inst is None:
             return value not in self.carried
-        if inst.op.name not in _EVEN or not inst.out.dtype.is_int:
-            return False
+        if inst.op.name not in _EVEN or not inst.out.dtype.is_signed or inst.out.dtype.bits < 32:
+            return False  # unsigned and short numbers may wrap
         parts: list[set[Value]] = [set() for _ in inst.operands]
         is_even = all(self._moves(v, part) for v, part in zip(inst.operands, parts, strict=True))
         found.update(*parts)

@@ -11,11 +11,12 @@ from eas.passes.join_quotients import join_quotients
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.passes.spread_threads import spread_threads
+from eas.passes.unguard_sums import unguard_sums
 from eas.schedule.contractions import contract_loops
 from eas.schedule.element_loops import mark_element_loops
 from eas.schedule.exponents import mark_negative_exponents
+from eas.schedule.fold_carried import fold_carried
 from eas.schedule.loops import lower_nests
-from eas.schedule.narrow_comparisons import narrow_comparisons
 from eas.schedule.narrow_integers import narrow_integers
 from eas.schedule.natural_divisions import mark_natural_divisions
 from eas.schedule.near_loops import near_loops
@@ -25,6 +26,7 @@ from eas.schedule.private_atomics import private_buffers
 from eas.schedule.program_order import order_nests, order_programs
 from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.target import CpuTarget
+from eas.schedule.widen_loads import widen_loads
 
 
 def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> IRModule:
@@ -45,6 +47,6 @@ def prepared(module: IRModule) -> IRModule:
     if module.mode == "thread":
         module = spread_threads(module)
     module = join_quotients(carry_offsets(derive_inductions(hoist_invariants(module)), blocks=True))
-    for step in (narrow_comparisons, narrow_integers, simplify_algebra, merge_common, eliminate_dead):
+    for step in (narrow_integers, simplify_algebra, merge_common, unguard_sums, widen_loads, eliminate_dead):
         module = step(module)
-    return mark_natural_divisions(mark_negative_exponents(module))
+    return mark_natural_divisions(mark_negative_exponents(fold_carried(module)))

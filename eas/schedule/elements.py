@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 I32 = Type(dtypes.i32)
 I64 = Type(dtypes.i64)
 TRUE = Type(dtypes.bool_)
-_HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 
 
 class Emitter:
@@ -115,12 +115,13 @@ Known = tuple[Value, tuple[int, ...]]  # a condition, and the nest axes it is as
 class Line:
     """A block of the nest that is `start` at the beginning of a run, and 0 or 1 more per lane.
 
-    `since` is how far the current vector is from there.
+    `since` is how far the current vector is from there. Without a step, `lanes` are what the lanes hold.
     """
 
     start: Value
-    step: int
+    step: int | None
     since: Value | None = None
+    lanes: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,9 @@ def axes(index: tuple[Index, ...]) -> tuple[int, ...]:
 class Elements:
     """One body instance of a nest: what is known true, and the memo of elements already computed."""
 
+    next_program: Callable[[Elements, Inst, Value], None] | None = None  # asks for what the next program will load
+    is_slow = False  # whether there is much to do for each vector
+    permutes = False  # whether the target permutes registers of elements of four bytes by a register
     loads_strides = True  # whether the target knows elements at equal distances, and adds to addresses for free
 
     def __init__(
@@ -167,8 +171,12 @@ class Elements:
         self.made: Mapping[Value, Inst] = {}  # arithmetic of the nest, where lanes differ
         self.lines: Mapping[Value, Line] = {}
         self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
+        self.past: Value | None = None  # whether those with a mask do, in this launch
         self.masks: HeldMasks | None = None  # of loads in loops inside the nest
+        self.shared: set[Value] = set()  # results of loads that are one element for all lanes
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
+        self.quotients: dict[tuple[Value, Value, tuple[Index, ...]], tuple[Value, Value]] = {}
+        self.divide: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None
         self._lane: Value | None = None
 
     def nested(self) -> Elements:
@@ -178,6 +186,8 @@ class Elements:
         )
         inner.local, inner.memo = dict(self.local), dict(self.memo)
         inner.made, inner.lines, inner.masks = self.made, self.lines, self.masks
+        inner.shared = set(self.shared)
+        inner.permutes, inner.divide, inner.quotients = self.permutes, self.divide, dict(self.quotients)
         return inner
 
     # --- positions --------------------------------------------------------------------------
@@ -225,13 +235,22 @@ class Elements:
         return self.made.get(value) or self.formulas.get(value)
 
     def _on_line(self, line: Line, index: tuple[Index, ...]) -> Value:
+        if line.lanes is not None and has_lanes(index):
+            return line.lanes
         if not line.step:
             return line.start
         first = self.e.add(line.start, line.since) if line.since is not None else line.start
-        return self.e.add(first, self.lane()) if has_lanes(index) else first
+        if not has_lanes(index):
+            return first
+        lane = self.lane() if first.type == I32 else self.e.emit("cast", self.lane(), type=first.type)
+        return self.e.add(first, lane)
 
     def apply(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value, ...]:
         """An elementwise instruction at one position."""
+        if self.divide is not None and inst.op.name in ("floordiv", "mod"):
+            quotient = self.divide(self, inst, index)
+            if quotient is not None:
+                return (quotient,)
         operands = [self.at(v, index) for v in inst.operands]
         attrs = dict(inst.attrs)
         if "type" in attrs:
@@ -262,75 +281,56 @@ class Elements:
 
     def step(self, value: Value, index: tuple[Index, ...]) -> int | None:
         """The difference between neighbouring lanes, None if it is not one known number."""
-        if value.type.is_scalar:
-            return 0
-        if value in self.lines:
-            return self.lines[value].step
-        if value not in self.made and (value in self.local or value in self.slots):
-            return None if has_lanes(index) else 0
-        inst = self.definition(value)
-        if inst is None:  # made by the nest itself
-            return None
-        name = inst.op.name
-        if name == "arange":
-            return None if index[0].is_general else int(index[0].lanes)
-        if name == "const":
-            return 0
-        if name in INDEX_MAPS:
-            return self.step(inst.operands[0], INDEX_MAPS[name](inst, index))
-        if name in _VIEWS:
-            return None if any(ix.lanes or ix.is_general for ix in index) else 0
-        steps = [self.step(v, index) for v in inst.operands]
-        if None in steps:
-            return None
-        return self._combine(inst, [s for s in steps if s is not None])
-
-    def _combine(self, inst: Inst, steps: list[int]) -> int | None:
-        name = inst.op.name
-        if not any(steps):
-            return 0
-        if name in ("add", "addptr"):
-            return steps[0] + steps[1]
-        if name == "sub":
-            return steps[0] - steps[1]
-        if name in _HINTS:
-            return steps[0]
-        if name == "cast":
-            # Positions are assumed to fit 32 bits; shorter integers wrap on purpose.
-            return steps[0] if not inst.out.dtype.is_float and inst.out.dtype.bits >= 32 else None
-        if name == "mul" and 0 in steps:
-            factor = self.literal(inst.operands[steps.index(0)])
-            return None if factor is None else int(factor) * max(steps, key=abs)
-        return None
+        stride = self.stride(value, index)
+        return None if stride is None or stride.times else stride.factor
 
     def stride(self, value: Value, index: tuple[Index, ...]) -> Stride | None:
         """The difference between neighbouring lanes where it is the same for all of them."""
-        step = self.step(value, index)
-        if step is not None or not self.loads_strides:
-            return Stride(step) if step is not None else None
-        inst = self.definition(value)
-        if inst is None or (value not in self.made and (value in self.local or value in self.slots)):
-            return None
+        if value.type.is_scalar:
+            return Stride(0)
+        if value in self.lines:
+            step = self.lines[value].step if has_lanes(index) else 0
+            return None if step is None else Stride(step)
+        if value in self.shared and self.loads_strides:
+            return Stride(0)
+        inst = None if value not in self.made and (value in self.local or value in self.slots) else self.definition(value)
+        if inst is None:  # in memory, or made by the nest itself
+            return None if has_lanes(index) else Stride(0)
         name = inst.op.name
+        if name == "arange":
+            return None if index[0].is_general else Stride(int(index[0].lanes))
         if name in INDEX_MAPS:
             return self.stride(inst.operands[0], INDEX_MAPS[name](inst, index))
-        if name in _VIEWS or not inst.op.has(Trait.ELEMENTWISE):
-            return None
+        if name in _VIEWS:
+            return None if has_lanes(index) and name != "const" else Stride(0)
         strides = [self.stride(v, index) for v in inst.operands]
         known = [s for s in strides if s is not None]
-        if len(known) < len(strides):
-            return None
-        moving = [i for i, s in enumerate(known) if s.factor]
-        if len(moving) != 1 or (name == "cast" and (inst.out.dtype.is_float or inst.out.dtype.bits < 32)):
-            return None
-        only = known[moving[0]]
-        if name in ("add", "addptr", "cast") or name in _HINTS:
+        return self._combine(inst, known, index) if len(known) == len(strides) else None
+
+    def _combine(self, inst: Inst, strides: list[Stride], index: tuple[Index, ...]) -> Stride | None:
+        name = inst.op.name
+        moving = [i for i, s in enumerate(strides) if s.factor]
+        if not moving:
+            return Stride(0)
+        if len(moving) > 1:
+            is_sum = name in ("add", "sub", "addptr") and not any(s.times for s in strides)
+            return Stride(strides[0].factor + strides[1].factor * (-1 if name == "sub" else 1)) if is_sum else None
+        (which,) = moving
+        only = strides[which]
+        if name in ("add", "addptr") or name in HINTS:
             return only
         if name == "sub":
-            return replace(only, factor=only.factor * (1 - 2 * moving[0]))
+            return replace(only, factor=only.factor * (1 - 2 * which))
+        if name == "cast":
+            # Positions are assumed to fit 32 bits; shorter integers wrap on purpose.
+            return only if not inst.out.dtype.is_float and inst.out.dtype.bits >= 32 else None
         if name != "mul":
             return None
-        return replace(only, times=(*only.times, (inst.operands[1 - moving[0]], first_lane(index))))
+        other = inst.operands[1 - which]
+        factor = self.literal(other)
+        if factor is not None and not only.times:
+            return Stride(int(factor) * only.factor)
+        return replace(only, times=(*only.times, (other, first_lane(index))))
 
     def number(self, stride: Stride) -> Value:
         """A stride as one scalar."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eas.ir import Inst, Value, walk
@@ -24,30 +24,61 @@ class HeldMasks:
         # Elsewhere a mask has registers of its own, and is not made again and again.
         self.needs_words = target.name == "avx2"
         self.held: dict[frozenset[Known], Value] = {}
+        self.any_lane: dict[frozenset[Known], Value] = {}
 
     def hold(self, elements: Elements, loop: Inst, index: tuple[Index, ...]) -> None:
         """Make the masks that a loop does not change."""
         if not self.needs_words:
             return
-        inside = {v for r in loop.regions for i in walk(r) for v in i.outs}
+        inside = {v: i for r in loop.regions for i in walk(r) for v in i.outs}
         for inst in (i for r in loop.regions for i in walk(r)):
-            if inst.op.name == "load" and len(inst.operands) > 1 and inst.operands[1] not in inside:
+            if inst.op.name != "load" or len(inst.operands) < 2:
+                continue
+            for part in _parts(inst.operands[1], inside):
+                _, lanes = _split(elements, part, index)
+                if lanes and _key(lanes) not in self.held:
+                    self.held[_key(lanes)] = self._words(elements, lanes)
+            if inst.operands[1] not in inside and _is_shared(inst.operands[0], inside):
                 _, lanes = _split(elements, inst.operands[1], index)
-                key = _key(lanes)
-                if lanes and key not in self.held:
-                    self.held[key] = self._words(elements, lanes)
+                if lanes and _key(lanes) not in self.any_lane:
+                    self.any_lane[_key(lanes)] = self.some(elements, lanes)
 
     def mask(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
         """The mask of some conditions, as a held one if there is one."""
         if not self.needs_words:
             return _all(elements, lanes)
-        return self.held.get(_key(lanes)) or self._words(elements, lanes)
+        found, left = list[Value](), list(lanes)
+        for key in sorted(self.held, key=len, reverse=True):
+            if key <= _key(left):
+                found.append(self.held[key])
+                left = [c for c in left if _key([c]).isdisjoint(key)]
+        return _joined(elements, [*found, *([self._words(elements, left)] if left else [])])
+
+    def is_on(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
+        """As a condition of each lane."""
+        mask = self.mask(elements, lanes)
+        return elements.e.emit("lt", mask, elements.e.const(0)) if self.needs_words else mask
+
+    def some(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
+        """Whether the conditions hold in some lane."""
+        return self.any_lane.get(_key(lanes)) or elements.e.emit("vany", self.is_on(elements, lanes))
 
     def _words(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
-        first, *rest = [elements.e.emit("hold", elements.at(condition, where)) for condition, where in lanes]
-        for value in rest:
-            first = elements.e.emit("and", first, value)
-        return first
+        return _joined(elements, [elements.e.emit("hold", elements.at(condition, where)) for condition, where in lanes])
+
+
+def _parts(mask: Value, inside: Mapping[Value, Inst]) -> Iterator[Value]:
+    """The largest conditions of a mask that a loop does not change."""
+    if mask not in inside:
+        yield mask
+    elif inside[mask].op.name == "and":
+        for operand in inside[mask].operands:
+            yield from _parts(operand, inside)
+
+
+def _is_shared(pointer: Value, inside: Mapping[Value, Inst]) -> bool:
+    """Whether an address that a loop makes is one for all lanes."""
+    return pointer in inside and inside[pointer].op.name == "broadcast" and inside[pointer].operands[0].type.is_scalar
 
 
 def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
@@ -72,6 +103,22 @@ def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks:
     return e.inst("if", [condition], {}, [e.region([], read), e.region([], lambda: zero)]).out
 
 
+def load_shared(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
+    """A masked load of one element for all lanes: it is read if some lane is on, and 0 in the others."""
+    e, (pointer, mask) = elements.e, inst.operands
+    whole, lanes = _split(elements, mask, index)
+    first = [(c, tuple(ix.first() for ix in where)) for c, where in whole]
+    guards = [_all(elements, first)] if first else []
+    guards += [masks.some(elements, lanes)] if lanes else []
+    if not guards:
+        return e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)))
+    guard = guards[0] if len(guards) == 1 else e.emit("and", *guards)
+    value = e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)), guard)
+    if not lanes:
+        return value
+    return e.emit("select", masks.is_on(elements, lanes), value, e.const(nothing(inst.out), value.type))
+
+
 def _split(elements: Elements, mask: Value, index: tuple[Index, ...]) -> tuple[list[Conjunct], list[Conjunct]]:
     """The conditions of a mask that are not known to hold: those that all lanes agree on, and the others."""
     whole: list[Conjunct] = []
@@ -89,7 +136,11 @@ def _key(lanes: Sequence[Conjunct]) -> frozenset[Known]:
 
 
 def _all(elements: Elements, conditions: Sequence[Conjunct]) -> Value:
-    first, *rest = [elements.at(condition, where) for condition, where in conditions]
+    return _joined(elements, [elements.at(condition, where) for condition, where in conditions])
+
+
+def _joined(elements: Elements, values: Sequence[Value]) -> Value:
+    first, *rest = values
     for value in rest:
         first = elements.e.emit("and", first, value)
     return first

@@ -8,9 +8,11 @@ from eas import dtypes
 from eas.analysis import reads
 from eas.dtypes import DType
 from eas.ir import Inst, IRModule, Value
-from eas.schedule.elements import I32, Emitter, Index, Slot
+from eas.schedule.elements import I32, Elements, Emitter, Index, Known, Slot
+from eas.schedule.lane_quotients import divided
 from eas.schedule.masks import Bounds
 from eas.schedule.nests import CONTROL
+from eas.schedule.next_program import NextProgram
 from eas.schedule.statements import Statements
 from eas.schedule.tails import (
     Tail,
@@ -35,6 +37,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering.may_end_early, lowering.carried = readers_know_tails(module)
     lowering.turned = turned_nests(module, target)
     lowering.in_rows = bool(module.attr("rows"))
+    lowering.next_program = NextProgram(module)
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 
@@ -52,6 +55,7 @@ class Program(Statements):
         self.tails: dict[Value, Tail] = {}  # those that are not
         self.carried: set[tuple[Inst, int]] = set()  # loops, and which of their blocks may end early
         self.in_rows = False  # whether the rows of a tile go on through the tiles beside it
+        self.next_program: NextProgram | None = None
         self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 
     # --- statements -------------------------------------------------------------------------
@@ -158,6 +162,13 @@ class Program(Statements):
         if tail is not None:
             return tail.stop, tail.value
         return self.e.const(block.shape[-1]), self.e.const(nothing(block), Type(block.dtype))
+
+    def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:
+        elements = super().elements(known_true)
+        elements.permutes, elements.divide = self.target.has_permutes, divided
+        if self.next_program is not None:
+            elements.next_program = self.next_program.ask
+        return elements
 
     def bounds(self) -> Bounds:
         return Bounds(self)

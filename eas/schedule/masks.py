@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from eas.schedule.loops import Program
 
 I64 = Type(dtypes.i64)
+_FAR = 2**31 - 1  # lanes: more than any block has
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 Conjunct = tuple[Value, tuple[Index, ...]]
 
@@ -79,19 +80,19 @@ class Bounds:
         name, steps = inst.op.name, [elements.step(v, where) for v in (a, b)]
         if steps == [0, 1]:
             a, b, name, steps = b, a, _MIRRORED[name], [1, 0]
-        if steps != [1, 0] or a.dtype.is_float:
+        if steps != [1, 0] or a.dtype.is_float or a.dtype.max > dtypes.i64.max:
             return
-        if name in ("ge", "gt") and not self._starts_late(elements, condition, where):
+        # The unsigned numbers of a block may start below 0, as large ones, and be small later.
+        if name in ("ge", "gt") and not (a.dtype.is_signed and self._starts_late(elements, condition, where)):
             return
         first = tuple(ix.first() for ix in where)
-        left, right = (self._wide(elements.at(v, first)) for v in (a, b))
-        count = self.e.emit("sub", right, left)
-        if name in ("le", "gt"):
-            count = self.e.emit("add", count, self.e.const(1, I64))
+        left, right = (elements.at(v, first) for v in (a, b))
+        count = self._distance(left, right, int(name in ("le", "gt")))
         if name in ("lt", "le"):
             self.known.add((condition, axes(where)))
             self.limits.append(count)
-            self.lanes[condition, axes(where)] = count
+            if a.dtype.is_signed:
+                self.lanes[condition, axes(where)] = count
         else:
             self.known_later.add((condition, axes(where)))
             self.starts.append(count)
@@ -100,11 +101,23 @@ class Bounds:
         """Whether to count the lanes in front of those that satisfy a condition."""
         return True
 
+    def _distance(self, left: Value, right: Value, plus: int) -> Value:
+        """right - left + plus; of numbers of 64 bits no more than any block is long, and 0 instead of what is less."""
+        e, zero = self.e, self.e.const(0, I64)
+        if left.type != I64:
+            left, right = self._wide(left), self._wide(right)
+            count = e.emit("sub", right, left)
+            return e.emit("add", count, e.const(plus, I64)) if plus else count
+        count, most = e.emit("sub", right, left), e.const(_FAR, I64)
+        count = e.emit("select", e.emit("lt", count, zero), most, e.emit("min", count, most))  # negative: it wrapped
+        count = e.emit("add", count, e.const(plus, I64)) if plus else count
+        return e.emit("select", e.emit("ge", right, left), count, zero)
+
     def _wide(self, value: Value) -> Value:
         return value if value.type == I64 else self.e.emit("cast", value, type=I64)
 
     def _all_or_none(self, condition: Value) -> Value:
-        return self.e.emit("select", condition, self.e.const(2**31 - 1, I64), self.e.const(0, I64))
+        return self.e.emit("select", condition, self.e.const(_FAR, I64), self.e.const(0, I64))
 
     def stop(self, extent: int) -> Value:
         """The first position from which on every condition on lanes is false."""

@@ -8,8 +8,10 @@ from eas.ir import Inst, Region, Trait, Value
 from eas.schedule.addresses import first_address
 from eas.schedule.element_loops import is_each, wish
 from eas.schedule.elements import I32, Elements, Index, first_lane
-from eas.schedule.held_masks import load_vector
+from eas.schedule.held_masks import load_shared, load_vector
 from eas.schedule.masks import conjuncts
+from eas.schedule.near_loads import near_load
+from eas.schedule.tails import nothing
 from eas.schedule.target import CpuTarget
 from eas.types import Type
 
@@ -61,6 +63,8 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     pointer = inst.operands[0]
     if elements.masks is not None and len(inst.operands) > 1 and elements.step(pointer, index) == 1:
         return load_vector(elements, inst, index, elements.masks)
+    if elements.masks is not None and len(inst.operands) == 2 and elements.step(pointer, index) == 0:
+        return load_shared(elements, inst, index, elements.masks)
     mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
     extra = [] if mask is None else [mask]
     if mask is not None and len(inst.operands) > 2:
@@ -68,13 +72,28 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     step = elements.step(pointer, index)
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
-        return elements.e.emit("vload", first_address(elements, pointer, index), *extra)
+        address = first_address(elements, pointer, index)
+        if mask is None and elements.next_program is not None:
+            elements.next_program(elements, inst, address)
+        return elements.e.emit("vload", address, *extra)
     if has_lanes and step == 0 and mask is None:
+        elements.shared.add(inst.out)
         return elements.e.emit("load", elements.at(pointer, first_lane(index)))
+    if has_lanes and step == 0 and mask is not None and elements.loads_strides:
+        return _load_shared(elements, pointer, index, extra)
     stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
     if stride is not None:
         return elements.e.emit("stride_load", elements.at(pointer, first_lane(index)), elements.number(stride))
-    return elements.e.emit("load", elements.at(pointer, index), *extra)
+    near = near_load(elements, pointer, index) if has_lanes and mask is None else None
+    return near if near is not None else elements.e.emit("load", elements.at(pointer, index), *extra)
+
+
+def _load_shared(elements: Elements, pointer: Value, index: tuple[Index, ...], extra: Sequence[Value]) -> Value:
+    """One element for all lanes, if one is on."""
+    e, mask = elements.e, extra[0]
+    some = e.emit("load", elements.at(pointer, first_lane(index)), e.emit("vany", mask))
+    other = extra[1] if len(extra) > 1 else e.const(nothing(some), some.type)
+    return e.emit("select", mask, some, other)
 
 
 def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
@@ -86,6 +105,8 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and elements.step(pointer, index) == 1:
         address = first_address(elements, pointer, index)
+        if mask is not None and attrs and elements.past is not None:
+            extra, attrs = [mask, elements.past], {}
         elements.e.inst("vstore", [address, stored, *extra], attrs)
         return
     stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None

@@ -1,13 +1,17 @@
-"""Arithmetic on integers of 8 and 16 bits that was widened to 32 is done in 16 where it fits: twice as many per register."""
+"""Integers of 8 and 16 bits that were widened stay short where that makes no difference: more of them fit into a register.
+
+Arithmetic in 32 bits is done in 16 where ranges prove that everything fits. What is only compared with one
+number stays as short as it is, whatever the number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from eas import dtypes
-from eas.analysis import COMPARES
 from eas.dtypes import DType
-from eas.ir import Inst, IRModule, Value, walk
+from eas.ir import Inst, IRModule, Value
 from eas.passes.rewriting import Rewriter, rewrite
 from eas.ranges import Range, Ranges, value_ranges
 from eas.types import Type
@@ -16,64 +20,69 @@ from eas.types import Type
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "and", "or", "xor", "min", "max", "abs", "select"})
 _SHIFTS = frozenset({"shl", "shr"})
 _SHORT = (dtypes.i16, dtypes.u16)
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_NEGATED = {"le": "gt", "ge": "lt", "ne": "eq"}
 
 
 def narrow_integers(module: IRModule) -> IRModule:
-    """The module with such arithmetic in 16 bits; what needs the wide number gets it by a cast."""
-    if not any(_is_widening(inst) for inst in walk(module.body)):
-        return module
-    return rewrite(module, _Narrowing(value_ranges(module)).rule)
-
-
-def _is_widening(inst: Inst) -> bool:
-    return inst.op.name == "cast" and bool(inst.out.shape) and _is_wide(inst.out) and _is_short(inst.operands[0])
-
-
-def _is_wide(value: Value) -> bool:
-    return value.dtype.is_int and value.dtype.bits == 32
-
-
-def _is_short(value: Value) -> bool:
-    return value.dtype.is_int and value.dtype.bits <= 16
+    """The module with such comparisons and arithmetic in fewer bits; what needs the wide number gets it by a cast."""
+    return rewrite(module, _Narrowing(module).rule)
 
 
 class _Narrowing:
-    def __init__(self, ranges: Ranges) -> None:
-        self._ranges = ranges
-        self._short: dict[Value, tuple[Value, Range]] = {}  # of wide values: the same in fewer bits
+    def __init__(self, module: IRModule) -> None:
+        self._module = module
+        self._widened: dict[Value, Value] = {}  # blocks, and the short ones that they are casts of
+        self._short: dict[Value, tuple[Value, Range]] = {}  # of values of 32 bits: the same in fewer
+
+    @cached_property
+    def _ranges(self) -> Ranges:
+        return value_ranges(self._module)
 
     def rule(self, inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
-        if _is_widening(inst):
-            self._short[inst.out] = inst.operands[0], self._ranges[inst.out]
-            return None
         name = inst.op.name
-        if name == "cast" and inst.operands[0] in self._short and inst.out.dtype.bits < 32:
-            return (rw.emit("cast", self._short[inst.operands[0]][0], type=inst.out.type),)
         if len(inst.outs) != 1 or not inst.out.shape:
             return None
-        if name in COMPARES:
-            operands = self._operands(inst.operands, (), rw)
-            return None if operands is None else (rw.emit(name, *operands),)
-        if not _is_wide(inst.out) or name not in _ARITHMETIC | _SHIFTS:
-            return None
-        return self._arithmetic(inst, rw)
+        if name == "cast":
+            return self._cast(inst, rw)
+        if name in _MIRRORED:
+            return self._comparison(inst, rw)
+        if _is_wide(inst.out) and (name in _ARITHMETIC or (name in _SHIFTS and _is_small_shift(inst.operands[1], rw))):
+            return self._arithmetic(inst, rw)
+        return None
+
+    def _cast(self, inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
+        (source,) = inst.operands
+        if _is_widening(source.dtype, inst.out.dtype):
+            self._widened[inst.out] = source
+            if _is_wide(inst.out):
+                self._short[inst.out] = source, self._ranges[inst.out]
+        elif source in self._short and inst.out.dtype.bits < 32:
+            return (rw.emit("cast", self._short[source][0], type=inst.out.type),)
+        return None
+
+    def _comparison(self, inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
+        left, right = inst.operands
+        for name, wide, other in ((inst.op.name, left, right), (_MIRRORED[inst.op.name], right, left)):
+            number = _scalar(other, rw) if wide in self._widened else None
+            if number is not None:
+                return (_compare(name, self._widened[wide], number, rw),)
+        operands = self._operands(inst.operands, (), rw)
+        return None if operands is None else (rw.emit(inst.op.name, *operands),)
 
     def _arithmetic(self, inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
-        result = self._ranges[inst.out]
-        if inst.op.name in _SHIFTS and not self._is_small_shift(inst.operands[1], rw):
-            return None
         conditions = inst.operands[:1] if inst.op.name == "select" else ()
-        operands = self._operands(inst.operands[len(conditions) :], (result,), rw)
+        values = inst.operands[len(conditions) :]
+        if not any(v in self._short for v in values):
+            return None
+        result = self._ranges[inst.out]
+        operands = self._operands(values, (result,), rw)
         if operands is None:
             return None
         short = rw.emit(inst.op.name, *conditions, *operands)
         wide = rw.emit("cast", short, type=inst.out.type)
         self._short[wide] = short, result
         return (wide,)
-
-    def _is_small_shift(self, amount: Value, rw: Rewriter) -> bool:
-        literal = rw.literal(amount)
-        return literal is not None and 0 <= literal < 16
 
     def _operands(self, values: Sequence[Value], results: Sequence[Range], rw: Rewriter) -> list[Value] | None:
         """All of them in one type of 16 bits that holds the results too; at least one was short anyway."""
@@ -84,7 +93,7 @@ class _Narrowing:
         if len(known) < len(values):
             return None
         for dtype in _SHORT:
-            if all(_fits(r, dtype) for r in (*known, *results)):
+            if all(dtype.min <= r.lo and r.hi <= dtype.max for r in (*known, *results)):
                 return [self._as(v, dtype, rw) for v in values]
         return None
 
@@ -102,8 +111,52 @@ class _Narrowing:
         return short if short.type == wanted else rw.emit("cast", short, type=wanted)
 
 
-def _fits(r: Range, dtype: DType) -> bool:
-    return dtype.min <= r.lo and r.hi <= dtype.max
+def _is_wide(value: Value) -> bool:
+    return value.dtype.is_int and value.dtype.bits == 32
+
+
+def _is_widening(short: DType, wide: DType) -> bool:
+    """Whether a cast keeps every number of a short type."""
+    if not (short.is_int and short.bits <= 16 and wide.is_int and short.bits < wide.bits):
+        return False
+    return wide.min <= short.min and short.max <= wide.max
+
+
+def _is_small_shift(amount: Value, rw: Rewriter) -> bool:
+    literal = rw.literal(amount)
+    return literal is not None and 0 <= literal < 16
+
+
+def _scalar(value: Value, rw: Rewriter) -> Value | None:
+    """The one number that all elements of a block are."""
+    literal = rw.literal(value)
+    if literal is not None:
+        return rw.const(literal, Type(value.dtype))
+    inst = rw.producer.get(value)
+    while inst is not None and inst.op.name in ("broadcast", "expand_dims"):
+        value = inst.operands[0]
+        inst = rw.producer.get(value)
+    return value if value.type.is_scalar else None
+
+
+def _compare(name: str, x: Value, number: Value, rw: Rewriter) -> Value:
+    """x `name` number, where the number may be outside of what x can be: then x is one that gives the answer."""
+    if name in _NEGATED:
+        return rw.emit("not", _compare(_NEGATED[name], x, number, rw))
+    short, ends = Type(x.dtype), (x.dtype.min, x.dtype.max)
+    least, most = (rw.const(end, number.type) for end in ends)
+    inside = rw.emit("cast", rw.emit("min", rw.emit("max", number, least), most), type=short)
+    if name == "eq":
+        is_there = rw.emit("eq", rw.emit("cast", inside, type=number.type), number)
+        return rw.emit("and", rw.emit("eq", x, _spread(inside, x, rw)), _spread(is_there, x, rw))
+    is_outside = rw.emit("gt", number, most) if name == "lt" else rw.emit("lt", number, least)
+    first, second = (rw.const(end, short) for end in (ends if name == "lt" else ends[::-1]))
+    limit = rw.emit("select", is_outside, first, second)
+    return rw.emit(name, rw.emit("min" if name == "lt" else "max", x, _spread(limit, x, rw)), _spread(inside, x, rw))
+
+
+def _spread(scalar: Value, x: Value, rw: Rewriter) -> Value:
+    return rw.emit("broadcast", scalar, shape=x.shape)
 
 
 __all__ = ["narrow_integers"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from eas.analysis import PointerBases, producers
-from eas.ir import Inst, IRModule, Region, Value, walk
+from eas.analysis import PointerBases
+from eas.ir import Inst, IRModule, walk
+from eas.schedule.axis_steps import AxisSteps, LoopSteps
 from eas.schedule.target import CpuTarget
 
 SUMS = 8  # registers: so many sums do not wait for each other
-_SAME = frozenset({"broadcast", "expand_dims", "cast", "multiple_of", "max_contiguous", "max_constancy"})
 
 
 def near_loops(module: IRModule, target: CpuTarget) -> frozenset[Inst]:
@@ -24,7 +24,7 @@ def near_loops(module: IRModule, target: CpuTarget) -> frozenset[Inst]:
 
 class _Finder:
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
-        self.bases, self.made = PointerBases(module), producers(module)
+        self.bases, self.steps = PointerBases(module), AxisSteps(module)
         self.most = SUMS * target.vector_nbytes
         self._near: dict[Inst, bool] = {}
 
@@ -43,42 +43,9 @@ class _Finder:
         readers = Counter(self.bases[inst.operands[0]] for inst in loads)
         if any(count > 1 for count in readers.values()):
             return True
-        inside = {v for i in walk(region) for v in i.outs}
-        each = self._literal(loop.operands[2])
-        steps = [self._step(inst.operands[0], region, inside) for inst in loads]
+        each = self.steps.literal(loop.operands[2])
+        moves = LoopSteps(self.steps, loop)
+        steps = [step for inst in loads if isinstance(step := moves.each(inst.operands[0]), int)]
         if each is not None and any(step and abs(step * each) < shape[-1] for step in steps):
             return True
         return bool(inner) and all(self.is_near(i) for i in inner)
-
-    def _step(self, value: Value, region: Region, inside: set[Value]) -> int | None:
-        """How far an index or address moves when the counter does by 1; None if that is not one known number."""
-        if value is region.params[0]:
-            return 1
-        if value not in inside:
-            return 0 if value not in region.params else None
-        inst = self.made[value]
-        name = inst.op.name
-        if name in _SAME:
-            return self._step(inst.operands[0], region, inside)
-        if name not in ("add", "sub", "addptr", "mul"):
-            return None
-        a, b = (self._step(v, region, inside) for v in inst.operands)
-        if a is None or b is None:
-            return None
-        if name == "mul":
-            return self._product(inst, a, b)
-        return a - b if name == "sub" else a + b
-
-    def _product(self, inst: Inst, a: int, b: int) -> int | None:
-        if a and b:
-            return None
-        if not (a or b):
-            return 0
-        factor = self._literal(inst.operands[1] if a else inst.operands[0])
-        return None if factor is None else (a or b) * factor
-
-    def _literal(self, value: Value) -> int | None:
-        inst = self.made.get(value)
-        while inst is not None and inst.op.name in _SAME:
-            inst = self.made.get(inst.operands[0])
-        return int(inst["value"]) if inst is not None and inst.op.name == "const" else None

@@ -6,28 +6,27 @@ evaluates masks per lane, and single elements at the end when the extent is no m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from eas.ir import Inst, Region, Value, walk
+from eas.ir import Inst, Value, walk
 from eas.passes.rewriting import clone_region
 from eas.schedule import prefixes
 from eas.schedule.combines import identity, inline
 from eas.schedule.counters import Counters
 from eas.schedule.elements import Elements, Index, Known, Slot
-from eas.schedule.interior import split_border
+from eas.schedule.loop_kinds import ALONG, AROUND, INSIDE, choose
 from eas.schedule.loops import Program
-from eas.schedule.masks import Bounds
-from eas.schedule.members import mask_at, mask_of, masks_are_slow, member
+from eas.schedule.members import mask_at, mask_of, member
 from eas.schedule.nest_tails import TailPlan, end_with_tail, plan_tail
 from eas.schedule.nests import FOLDS
-from eas.schedule.overlaps import can_overlap, overlap
+from eas.schedule.overlaps import least_run
 from eas.schedule.program_order import axes_of
 from eas.schedule.relayout import contiguous, moved_into
-from eas.schedule.row_groups import ROWS, emit_group, takes_groups
+from eas.schedule.row_parts import Gap, Inside, Row
 from eas.schedule.runs import Runs
-from eas.schedule.streams import can_stream, is_light, is_stream, stream_unaligned
-from eas.schedule.sums import emit_sums, is_sum, lanes_of, takes_sums
+from eas.schedule.streams import are_apart, is_light, is_stream
+from eas.schedule.sums import is_sum, lanes_of
 from eas.schedule.tails import nothing
 from eas.types import Shape, Type
 
@@ -49,9 +48,7 @@ _HEAVY = frozenset(
     }
 )
 
-
-_SHORT = 8  # lanes
-_LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
+_MANY_LOADS = 4  # of which the processor finds enough to do at once without more lanes
 
 
 def lower_nest(program: Program, nest: Inst) -> None:
@@ -84,14 +81,6 @@ class _Reduction:
     neutral: object
 
 
-@dataclass(frozen=True)
-class _Gap:
-    """Positions that another loop visits."""
-
-    start: Value
-    length: Value
-
-
 class NestLoops:
     def __init__(
         self,
@@ -122,6 +111,8 @@ class NestLoops:
         self.counters: dict[Inst, Counters] = {}
         self.stores: list[tuple[Value, Slot]] = []
         self.runs = Runs(program, members, self.lanes)
+        self.is_slow = not reduced and not is_light(members)  # rows that are reduced are often in the cache
+        self.apart: Value | None = None  # whether nothing is read where stores past the cache seem to be under way
 
     def emit(self) -> None:
         self.stores = [
@@ -137,7 +128,9 @@ class NestLoops:
             if inst.op.name == "histogram":
                 self.counters[inst] = Counters(self.p, inst)
                 self.counters[inst].clear()
-        self._outer(0, ())
+        bases = (self.e.const(0),) * (self.rank - 1)
+        self.apart = are_apart(self.p, self.streams(bases), self.members, self.elements(), self.index(bases, self.e.const(0), 2))
+        self._around(0, ())
         for inst, counters in self.counters.items():
             outer = self.outer_of.get(inst.out)
             if outer is not None:
@@ -146,13 +139,15 @@ class NestLoops:
     # --- decisions --------------------------------------------------------------------------
 
     def _choose_lanes(self) -> int:
-        """Elements per step: several registers for light work, fewer where a function needs many."""
+        """Elements per step: several registers for light work, fewer where a function needs many or much is read."""
         if any(self._is_ordered(inst) for inst in self.members if inst.op.name == "reduce"):
             return 1
         widest = self.widest()
         if self.has_sums:
             return lanes_of(self.extent, widest, self.p.target.vector_nbytes)
-        registers = 2 if any(inst.op.name in _HEAVY for inst in self.insts()) else 4
+        loads = sum(inst.op.name == "load" for inst in self.members)
+        is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
+        registers = 2 if is_much else 4
         lanes = self.p.target.vector_nbytes * registers // widest
         one = self.p.target.vector_nbytes // widest
         while lanes > self.extent or (lanes > one and self.extent % lanes):
@@ -204,33 +199,20 @@ class NestLoops:
         self.p.formulas[neutral.out] = neutral
         copy_loops(self.p, slot, neutral.out)
 
-    def _outer(self, axis: int, bases: tuple[Value, ...]) -> None:
-        if axis == max(0, self.rank - 2) and takes_sums(self):
-            emit_sums(self, bases)
-            return
-        if axis == self.rank - 1:
-            self._inner(bases)
-            return
-        if axis == self.rank - 2 and takes_groups(self):
-            self.p.counted(self.shape[axis] // ROWS, lambda i: emit_group(self, bases, i), f"i{axis}")
-            return
+    def _around(self, axis: int, bases: tuple[Value, ...]) -> None:
+        """Counted loops up to the last two axes, which are done by the first kind of loops that fits."""
+        if axis < self.rank - 2:
+            self.p.counted(self.shape[self.order[axis]], lambda i: self._around(axis + 1, (*bases, i)), f"i{axis}")
+        else:
+            choose(AROUND, self, bases)()
 
-        def rows(inside: frozenset[Known] | None) -> None:
-            extent = self.shape[self.order[axis]]
-            self.p.counted(extent, lambda i: self._row(axis, (*bases, i), inside), f"i{axis}")
-
-        if axis != self.rank - 2 or self.p.in_rows or not split_border(self, bases, rows):
-            rows(None)
-
-    def _row(self, axis: int, bases: tuple[Value, ...], inside: frozenset[Known] | None) -> None:
-        """One step along an axis; `inside` are the masks, if all hold."""
-        if inside is None:
-            self._outer(axis + 1, bases)
+    def rows(self, bases: tuple[Value, ...], row: Callable[[tuple[Value, ...]], None]) -> None:
+        """One row after the other."""
+        if self.rank == 1:
+            row(bases)
             return
-        zero, whole = self.e.const(0), self.extent // self.lanes * self.lanes
-        self.full(bases, (zero, self.e.const(whole)), inside, [])
-        if whole < self.extent:
-            self.part(bases, self.e.const(whole), self.e.const(self.extent), 1, inside, [])
+        axis = self.rank - 2
+        self.p.counted(self.shape[self.order[axis]], lambda i: row((*bases, i)), f"i{axis}")
 
     def index(self, bases: tuple[Value, ...], last: Value, lanes: int) -> tuple[Index, ...]:
         found = {k: Index(base, axis=k) for k, base in zip(self.order, bases, strict=False)}
@@ -241,14 +223,15 @@ class NestLoops:
         """For vectors: what the nest itself computes may be asked for at the first lane."""
         elements = self.p.elements(known)
         elements.made = self.runs.made if self.lanes > 1 else {}
+        elements.is_slow = self.is_slow
         return elements
 
-    def _inner(self, bases: tuple[Value, ...]) -> None:
+    def row(self, bases: tuple[Value, ...]) -> None:
         """The vector loop and its parts, carrying the reductions along the last axis."""
         accumulators = self.start()
         bounds = self.p.bounds()
         start = self.index(bases, self.e.const(0), 2)
-        self.runs.plan(start)
+        self.runs.plan(start, least_run(self))
         elements = self.elements()
         masks = [m for inst in self.insts() if (m := mask_of(inst)) is not None]
         for mask in masks:
@@ -258,64 +241,18 @@ class NestLoops:
         if starts_late:  # narrow steps: the lanes in front of the start are few
             self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
         known = frozenset(bounds.known | bounds.known_later if starts_late else bounds.known)
-        whole = self.extent // self.lanes * self.lanes
-        zero, end = self.e.const(0), tail.stop if tail else self.e.const(self.extent)
-        last = tail.stop if tail else self.e.const(whole)
-        if not masks or (self.runs.modes and not known):
-            accumulators = self.full(bases, (zero, last), known, accumulators)
-            self.finish(bases, last, end if whole < self.extent else None, accumulators, tail)
-            return
-
-        def parts(has_full: bool) -> None:
-            self._parts(bases, bounds, known if has_full else frozenset(), (last, end), accumulators, tail)
-
-        if can_overlap(self, bounds, elements, start):
-            overlap(self, bases, bounds, parts)
-        else:
-            parts(True)
-
-    def _parts(
-        self,
-        bases: tuple[Value, ...],
-        bounds: Bounds,
-        known: frozenset[Known],
-        ends: tuple[Value, Value],
-        accumulators: list[Value],
-        tail: TailPlan | None,
-    ) -> None:
-        """The part in which the masks of `known` hold, then those in which they may not."""
-        last, end = ends
-        whole = self.extent // self.lanes * self.lanes
-        zero = self.e.const(0)
-        full = bounds.end(whole, self.lanes) if known else zero
-        first, rest, gap = zero, full, None
-        if bounds.known_later & known:
-            first = bounds.start(whole, self.lanes)
-            full = self.e.emit("max", first, full)
-            gap = _Gap(first, self.e.emit("sub", full, first))
-            # What is in front of the full part and what is behind it are one loop.
-            rest = zero
-        if known:
-            accumulators = self.full(bases, (first, full), known, accumulators)
-        if masks_are_slow(self.insts(), self.p.target):
-            if tail is not None and gap is None and not accumulators and not self.stores:
-                rest, end = self._short_vectors(bases, full, bounds), bounds.stop(self.extent)
-            self.finish(bases, rest, end, accumulators, tail, gap)
-            return
-        accumulators = self.part(bases, rest, last, self.lanes, frozenset(), accumulators, gap=gap)
-        self.finish(bases, last, end if whole < self.extent else None, accumulators, tail)
+        end = tail.stop if tail else self.e.const(self.extent)
+        last = tail.stop if tail else self.e.const(self.whole)
+        choose(ALONG, self, Row(bases, bool(masks), bounds, elements, start, known, last, end, accumulators, tail))()
 
     def _may_skip(self) -> bool:
         """Whether elements may be visited out of order."""
         return not self.scans and all(r.neutral is not None for r in self.reductions)
 
-    def _short_vectors(self, bases: tuple[Value, ...], start: Value, bounds: Bounds) -> Value:
-        """Where the part in which all masks hold goes on in short vectors, which single elements are slower than."""
-        if not is_light(self.members) or self.lanes <= _SHORT:
-            return start
-        stop = bounds.end(self.extent, _SHORT)
-        self.part(bases, start, stop, _SHORT, frozenset(bounds.known), [])
-        return stop
+    @property
+    def whole(self) -> int:
+        """The elements of a row that fill vectors."""
+        return self.extent // self.lanes * self.lanes
 
     def complete_tails(self) -> None:
         """Fill the slots that are read, and are not filled so far."""
@@ -343,100 +280,11 @@ class NestLoops:
         self,
         bases: tuple[Value, ...],
         ends: tuple[Value, Value],
-        known: frozenset[tuple[Value, tuple[int, ...]]],
-        accumulators: list[Value],
-    ) -> list[Value]:
-        """The part where all masks hold; large outputs that nobody reads bypass the cache."""
-        begin, end = ends
-        first, streams, elements = self.index(bases, begin, 2), self.streams(bases), self.elements()
-        is_plain = not accumulators and not self.runs.modes and self.e.literals.get(begin) == 0
-        if len(streams) == 1 and is_plain and is_light(self.members):
-            chosen = frozenset(streams)
-
-            def vectors(start: Value, stop: Value, lanes: int, streamed: bool) -> None:
-                self.part(bases, start, stop, lanes, known, [], chosen if streamed else frozenset())
-
-            def single(i: Value) -> None:
-                inner = self.p.elements(known)
-                inner.streams = chosen
-                self.body(inner, self.index(bases, i, 1), [])
-
-            stream_unaligned(elements, streams[0], first, end, self.lanes, vectors, single)
-            return []
-        allowed = can_stream(streams, elements, first)
-        if self.runs.modes:
-            return self._in_runs(bases, end, known, accumulators, frozenset(streams), allowed)
-        if allowed is None and self._only_folds() and self.e.literals.get(begin) == 0:
-            return self._two_runs(bases, end, known, accumulators)
-        if allowed is None:
-            return self.part(bases, begin, end, self.lanes, known, accumulators)
-
-        def side(chosen: frozenset[Inst]) -> Region:
-            def body() -> Sequence[Value]:
-                return self.part(
-                    bases, begin, end, self.lanes, known, accumulators, chosen
-                )
-
-            return self.e.region([], body)
-
-        regions = [side(frozenset(streams)), side(frozenset())]
-        return list(self.e.inst("if", [allowed], {}, regions).outs)
-
-    def _in_runs(
-        self,
-        bases: tuple[Value, ...],
-        end: Value,
         known: frozenset[Known],
         accumulators: list[Value],
-        streams: frozenset[Inst],
-        can_stream: Value | None,
     ) -> list[Value]:
-        """The part where all masks hold, between the multiples of what indices are divided by."""
-
-        def vector(elements: Elements, i: Value, carried: list[Value]) -> list[Value]:
-            return self.body(elements, self.index(bases, i, self.lanes), carried)
-
-        masks = [m for inst in self.members if (m := mask_of(inst)) is not None]
-        at = lambda i: self.index(bases, i, 2)  # noqa: E731
-        return self.runs.emit(end, at, masks, known, accumulators, vector, streams, can_stream)
-
-    def _only_folds(self) -> bool:
-        """Whether a lot of memory is only read, and only by one reduction along the last axis."""
-        loads = [inst for inst in self.members if inst.op.name == "load"]
-        nbytes = self.extent * min((i.operands[0].dtype.nbytes for i in loads), default=0)
-        return (
-            nbytes >= _LONG_RUN
-            and not self.stores
-            and len(self.reductions) == 1
-            and all(r.is_last and r.neutral is not None for r in self.reductions)
-            and all(i.op.is_pure or i.op.name == "load" for i in self.members)
-            and not self.scans
-            and not self.counters
-        )
-
-    def _two_runs(
-        self,
-        bases: tuple[Value, ...],
-        end: Value,
-        known: frozenset[tuple[Value, tuple[int, ...]]],
-        accumulators: list[Value],
-    ) -> list[Value]:
-        """Both halves at once: memory is read faster as two runs, as each restarts at every page."""
-        half = self.e.emit("and", self.e.emit("truncdiv", end, self.e.const(2)), self.e.const(-self.lanes))
-        n = len(accumulators)
-
-        def body(i: Value, *carried: Value) -> Sequence[Value]:
-            first = self.index(bases, i, self.lanes)
-            second = self.index(bases, self.e.emit("add", i, half), self.lanes)
-            updated = self.body(self.elements(known), first, list(carried[:n]))
-            return updated + self.body(self.elements(known), second, list(carried[n:]))
-
-        starts = [*accumulators, *self.start()]
-        region = self.e.region([half.type, *(a.type for a in starts)], body, ["i"])
-        operands = [self.e.const(0), half, *starts]
-        sums = self.e.inst("loop", operands, {"lanes": self.lanes}, [region]).outs
-        merged = inline(self.e, self.reductions[0].inst.regions[0], sums)
-        return self.part(bases, self.e.mul(half, 2), end, self.lanes, known, merged)
+        """The part of a row where all masks hold."""
+        return choose(INSIDE, self, Inside(bases, *ends, known, accumulators, self.streams(bases)))()
 
     def part(
         self,
@@ -444,11 +292,12 @@ class NestLoops:
         start: Value,
         end: Value,
         lanes: int,
-        known: frozenset[tuple[Value, tuple[int, ...]]],
+        known: frozenset[Known],
         accumulators: list[Value],
         streams: frozenset[Inst] = frozenset(),
-        gap: _Gap | None = None,
+        gap: Gap | None = None,
         last: Value | None = None,
+        past: Value | None = None,
     ) -> list[Value]:
         if self.e.literals.get(start, -1) == self.e.literals.get(end, -2):
             return accumulators
@@ -457,7 +306,7 @@ class NestLoops:
 
         def body(i: Value, *carried: Value) -> Sequence[Value]:
             elements = self.elements(known) if lanes > 1 else self.p.elements(known)
-            elements.streams = streams
+            elements.streams, elements.past = streams, past
             if gap is not None:
                 i = self._behind(gap, i)
             if last is not None:
@@ -469,7 +318,7 @@ class NestLoops:
             self.e.inst("loop", [start, end, *accumulators], {"lanes": lanes}, [region]).outs
         )
 
-    def _behind(self, gap: _Gap, i: Value) -> Value:
+    def _behind(self, gap: Gap, i: Value) -> Value:
         """The position of the i-th element that is not in the gap."""
         is_before = self.e.emit("lt", i, gap.start)
         return self.e.emit("select", is_before, i, self.e.emit("add", i, gap.length))
@@ -481,7 +330,7 @@ class NestLoops:
         end: Value | None,
         accumulators: list[Value],
         tail: TailPlan | None = None,
-        gap: _Gap | None = None,
+        gap: Gap | None = None,
     ) -> None:
         """Fold the lanes, add the elements that fill no vector, and put the results where they belong."""
         if self.lanes > 1:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eas.ir import Inst, Trait, Value
-from eas.schedule.elements import Elements, Index, Known
-from eas.schedule.masks import Bounds, conjuncts
+from eas.schedule.elements import Known, axes
+from eas.schedule.masked_rows import emit_parts
+from eas.schedule.masks import conjuncts
 from eas.schedule.members import mask_of
+from eas.schedule.row_parts import Row
 from eas.schedule.streams import is_light
 
 if TYPE_CHECKING:
@@ -22,31 +24,44 @@ _LEAST = 4  # lanes
 _FEW = 8  # vectors of a row that is not worth a loop of its own for those that do not overlap, or elements
 
 
-def can_overlap(nest: NestLoops, bounds: Bounds, elements: Elements, index: tuple[Index, ...]) -> bool:
-    """Whether all that the nest does is to store, up to a bound, to memory that the kernel never reads."""
-    if nest.reductions or nest.scans or nest.counters or nest.stores or nest.runs.modes or nest.lanes < _LEAST:
+def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
+    """Where all that the nest does is to store, up to a bound, to memory that the kernel never reads."""
+    bounds = row.bounds
+    if not bounds.lanes or bounds.starts or nest.runs.modes or nest.extent < nest.lanes or not is_repeatable(nest):
+        return None
+    masks = [mask_of(inst) for inst in nest.insts() if inst.op.name == "store"]
+    if not all(mask is not None and _ends(mask, row) for mask in masks):
+        return None
+    return lambda: _overlap(nest, row)
+
+
+def is_repeatable(nest: NestLoops) -> bool:
+    """Whether it makes no difference if an element is computed twice."""
+    if nest.reductions or nest.scans or nest.counters or nest.stores or nest.lanes < _LEAST:
         return False
-    if not bounds.lanes or bounds.starts or nest.extent < nest.lanes:
-        return False
-    return all(_is_repeatable(nest, inst, bounds, elements, index) for inst in nest.insts())
+    return all(_is_repeatable(nest, inst) for inst in nest.insts())
 
 
-def _is_repeatable(nest: NestLoops, inst: Inst, bounds: Bounds, elements: Elements, index: tuple[Index, ...]) -> bool:
-    if inst.op.name != "store":
-        return not (inst.op.has(Trait.WRITES) or inst.op.has(Trait.EFFECT) or inst.op.has(Trait.ATOMIC))
-    mask = mask_of(inst)
-    if mask is None or nest.p.base_of(inst.operands[0]) not in nest.p.unread:
-        return False
-    return any((c, tuple(ix.axis for ix in where)) in bounds.lanes for c, where in conjuncts(elements, mask, index))
+def _is_repeatable(nest: NestLoops, inst: Inst) -> bool:
+    if inst.op.name == "store":
+        return nest.p.base_of(inst.operands[0]) in nest.p.unread
+    return not (inst.op.has(Trait.WRITES) or inst.op.has(Trait.EFFECT) or inst.op.has(Trait.ATOMIC))
 
 
-def overlap(nest: NestLoops, bases: tuple[Value, ...], bounds: Bounds, otherwise: Callable[[bool], None]) -> None:
-    """The loop up to the bound of the masks; `otherwise` writes one for where that is not possible.
+def least_run(nest: NestLoops) -> int:
+    """The lanes of the vectors by which runs may overlap; 0 if none may."""
+    return min(_FEW, register_lanes(nest)) if is_repeatable(nest) else 0
 
-    It is told whether there still are whole vectors in which all masks hold.
-    """
-    e, known = nest.e, frozenset(bounds.known)
-    least = _register(nest)
+
+def _ends(mask: Value, row: Row) -> bool:
+    """Whether a mask ends with a bound of the row."""
+    return any((c, axes(where)) in row.bounds.lanes for c, where in conjuncts(row.elements, mask, row.start))
+
+
+def _overlap(nest: NestLoops, row: Row) -> None:
+    """The loop up to the bound of the masks, and one in parts for where that is not possible."""
+    e, bases, bounds, known = nest.e, row.bases, row.bounds, frozenset(row.bounds.known)
+    least = register_lanes(nest)
     count = bounds.end(nest.extent, 1)
     fits = e.emit("ge", count, e.const(least))
     is_bound = len(bounds.lanes) == len(bounds.limits) == 1
@@ -65,13 +80,13 @@ def overlap(nest: NestLoops, bases: tuple[Value, ...], bounds: Bounds, otherwise
         if is_bound and is_light(nest.members):
             _short_row(nest, bases, count, least, known)
         else:
-            otherwise(not is_bound)
+            emit_parts(nest, row, has_full=not is_bound)
         return ()
 
     e.inst("if", [fits], {}, [e.region([], vectors), e.region([], rest)])
 
 
-def _register(nest: NestLoops) -> int:
+def register_lanes(nest: NestLoops) -> int:
     """The lanes of one register of the elements in memory."""
     accesses = [inst.operands[0] for inst in nest.insts() if inst.op.name in ("load", "store")]
     return min(nest.lanes, nest.p.target.vector_nbytes // max(p.dtype.nbytes for p in accesses))
@@ -81,7 +96,7 @@ def _short_row(nest: NestLoops, bases: tuple[Value, ...], count: Value, lanes: i
     """Fewer elements than there are lanes in a register."""
     e, left = nest.e, count
     for size in (lanes // 2, lanes // 8):
-        if size >= _LEAST and lanes > _FEW:  # few elements are as quick one by one
+        if size >= _LEAST:
             fits = e.emit("ge", left, e.const(size))
             stop = e.emit("select", fits, left, e.const(0))
             nest.part(bases, e.const(0), stop, size, known, [], last=e.emit("sub", count, e.const(size)))

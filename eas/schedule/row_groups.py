@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eas.ir import Value
@@ -13,15 +13,22 @@ from eas.schedule.members import mask_of, masks_are_slow
 if TYPE_CHECKING:
     from eas.schedule.nest_loops import NestLoops
 
-ROWS = 4
+_ROWS = 4
 _REGISTERS = 2  # per row and step, so that the sums of all rows stay in registers
 _LONG_ROW = 1 << 15  # bytes: such a row has work enough of its own
 
 
-def takes_groups(nest: NestLoops) -> bool:
-    """Whether the nest is one sum, or the like, along rows that are not long."""
+def plan_groups(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], None] | None:
+    """Where the nest is one sum, or the like, along rows that are not long."""
+    if not _takes_groups(nest):
+        return None
+    axis = nest.rank - 2
+    return lambda: nest.p.counted(nest.shape[axis] // _ROWS, lambda i: _emit_group(nest, bases, i), f"i{axis}")
+
+
+def _takes_groups(nest: NestLoops) -> bool:
     folds = [inst for inst in nest.members if inst.op.name == "reduce"]
-    if nest.rank < 2 or nest.lanes == 1 or nest.shape[-2] % ROWS or nest.outs or len(folds) != 1:
+    if nest.rank < 2 or nest.lanes == 1 or nest.shape[-2] % _ROWS or nest.outs or len(folds) != 1:
         return False
     fold = folds[0]
     is_last = fold["axis"] % nest.rank == nest.rank - 1
@@ -31,11 +38,11 @@ def takes_groups(nest: NestLoops) -> bool:
     return is_last and is_plain and has_loads and is_short and len(fold.outs) == 1 and identity(fold.regions[0]) is not None
 
 
-def emit_group(nest: NestLoops, bases: tuple[Value, ...], group: Value) -> None:
-    """The loops of ROWS rows, the first of which is ROWS * group."""
+def _emit_group(nest: NestLoops, bases: tuple[Value, ...], group: Value) -> None:
+    """The loops of _ROWS rows, the first of which is _ROWS * group."""
     e = nest.e
     nest.lanes = min(nest.lanes, _REGISTERS * nest.p.target.vector_nbytes // nest.widest())
-    rows = [(*bases, e.add(e.mul(group, ROWS), e.const(r))) for r in range(ROWS)]
+    rows = [(*bases, e.add(e.mul(group, _ROWS), e.const(r))) for r in range(_ROWS)]
     zero, elements = e.const(0), nest.p.elements()
     masks = [m for inst in nest.members if (m := mask_of(inst)) is not None]
     is_slow = masks_are_slow(nest.members, nest.p.target)

@@ -2,7 +2,8 @@
 
 In a run the quotient is one number and the remainder counts up with the lanes, so that what a
 flat index was divided for (rows and columns, channels, pixels) is loaded as neighbours. The vector
-that crosses into the next run divides lane by lane. Where a divisor is smaller than a vector, only
+that crosses into the next run has its own quotients, unless what it stores may be stored twice: then
+runs end with a vector that overlaps the one before. Where a divisor is smaller than a vector, only
 the others make runs, and where no divisor is large, all vectors divide.
 """
 
@@ -15,9 +16,14 @@ from eas.ir import Inst, Trait, Value
 from eas.schedule.elements import I32, TRUE, Elements, Emitter, Index, Known, Line
 from eas.schedule.loops import Program
 from eas.schedule.masks import I64, Bounds
+from eas.schedule.members import masks_are_slow
+from eas.schedule.natural_divisions import may_wrap
+from eas.schedule.remainders import Remainders
 from eas.types import Type
 
 _DIVISIONS = ("floordiv", "mod")
+_LONG = 16  # vectors of a run in which the one that crosses into the next does not count
+_FEW = 4  # where masks have to be evaluated to get rid of it
 Body = Callable[[Elements, Value, list[Value]], list[Value]]
 
 
@@ -47,11 +53,17 @@ class Runs:
         self.members, self.lanes = members, lanes
         self.made = arithmetic(members)
         self.modes: list[_Mode] = []
+        self.least = 0
 
-    def plan(self, index: tuple[Index, ...]) -> None:
-        """Find the modes; `index` is any position of a vector."""
+    def plan(self, index: tuple[Index, ...], least: int) -> None:
+        """Find the modes; `index` is any position of a vector.
+
+        With `least`, elements may be computed twice: a run ends with vectors of so many lanes that overlap, and
+        with single elements where it has less. Stores past the cache stay aligned instead.
+        """
         if self.lanes == 1 or not any(inst.op.name in _DIVISIONS for inst in self.members):
             return
+        self.least = least
         self.e.blocks.append([])  # nothing of this is kept
         everywhere, depth = self._mode(index, deepest=len(self.members))
         if everywhere.divisions:
@@ -63,7 +75,7 @@ class Runs:
     def _mode(self, index: tuple[Index, ...], deepest: int) -> tuple[_Mode, int]:
         """Divisions of what is divided at most `deepest` times already; and how often one was."""
         mode, most = _Mode(), 0
-        elements = self._elements(frozenset())
+        elements = self.elements(frozenset())
         lines: dict[Value, Line] = {}
         depths: dict[Value, int] = {}
         elements.lines = lines
@@ -76,7 +88,8 @@ class Runs:
             if steps[1] != 0 or any(v in lines for v in self._leaves(elements, divisor)):
                 continue
             depth = max((depths[v] for v in self._leaves(elements, dividend) if v in depths), default=0)
-            if steps[0] == 1 and depth <= deepest and self._may_be_large(elements.literal(divisor)):
+            counts_up = steps[0] == 1 and not may_wrap(inst)
+            if counts_up and depth <= deepest and self._may_be_large(elements.literal(divisor)):
                 mode.divisions.append(inst)
                 most = max(most, depth)
                 step = int(inst.op.name == "mod")
@@ -90,7 +103,7 @@ class Runs:
         return mode, most
 
     def _may_be_large(self, divisor: object) -> bool:
-        return divisor is None or (isinstance(divisor, int) and divisor >= self.lanes)
+        return divisor is None or (isinstance(divisor, int) and divisor >= (self.least or self.lanes))
 
     def _leaves(self, elements: Elements, value: Value) -> set[Value]:
         inst = elements.definition(value) if value not in elements.lines else None
@@ -98,7 +111,7 @@ class Runs:
             return {value}
         return {leaf for operand in inst.operands for leaf in self._leaves(elements, operand)}
 
-    def _elements(self, known: frozenset[Known]) -> Elements:
+    def elements(self, known: frozenset[Known]) -> Elements:
         elements = self.p.elements(known)
         elements.made = self.made
         return elements
@@ -118,64 +131,152 @@ class Runs:
     ) -> list[Value]:
         """The loop from 0 to `end`, a multiple of the lanes; `body` writes one vector."""
         e = self.e
+        remainders = Remainders(self, self.modes[-1].divisions, index_at)
+        whole = _Run(self, self.modes[0], index_at(e.const(0)), known, remainders)
+        has_masks = bool(_Run(self, self.modes[0], index_at(e.const(0)), known, remainders).limits(masks))
+        if not self.least or (has_masks and masks_are_slow(self.members, self.p.target)):
+            return self._vectors(end, index_at, masks, known, carried, body, streams, can_stream, remainders)
+        is_exact = whole.are_short(_FEW if has_masks else _LONG)
+        if can_stream is not None:  # stores past the cache are aligned
+            is_exact = e.emit("and", is_exact, e.emit("not", can_stream))
+
+        def exactly() -> Sequence[Value]:
+            self._exactly(end, index_at, known, body, remainders)
+            return ()
+
+        def vectors() -> Sequence[Value]:
+            return self._vectors(end, index_at, masks, known, carried, body, streams, can_stream, remainders)
+
+        e.inst("if", [is_exact], {}, [e.region([], exactly), e.region([], vectors)])
+        return []
+
+    def _exactly(
+        self,
+        end: Value,
+        index_at: Callable[[Value], tuple[Index, ...]],
+        known: frozenset[Known],
+        body: Body,
+        remainders: Remainders,
+    ) -> None:
+        """Run by run, each to its last element."""
+        e = self.e
 
         def test(i: Value, *_: Value) -> Sequence[Value]:
             return [e.emit("lt", i, end)]
 
-        def vector(i: Value, *values: Value) -> Sequence[Value]:
-            return body(self._elements(known), i, list(values))
+        def step(i: Value, *values: Value) -> Sequence[Value]:
+            found = remainders.like(values)
+            run = _Run(self, self.modes[0], index_at(i), known, found)
+            room = e.emit("cast", run.room(i, end), type=I32)
+            run.to_the_end(i, room, body)
+            return [e.emit("add", i, room), *found.behind(room).numbers()]
+
+        numbers = remainders.numbers()
+        kinds = [I32, *(v.type for v in numbers)]
+        e.inst("while", [e.const(0), *numbers], {}, [e.region(kinds, test), e.region(kinds, step, ["i"])])
+
+    def _vectors(
+        self,
+        end: Value,
+        index_at: Callable[[Value], tuple[Index, ...]],
+        masks: Sequence[Value],
+        known: frozenset[Known],
+        carried: Sequence[Value],
+        body: Body,
+        streams: frozenset[Inst],
+        can_stream: Value | None,
+        remainders: Remainders,
+    ) -> list[Value]:
+        """Whole vectors, of which those that cross into the next run divide."""
+        e, count = self.e, len(remainders.numbers())
+
+        def test(i: Value, *_: Value) -> Sequence[Value]:
+            return [e.emit("lt", i, end)]
 
         def step(i: Value, *values: Value) -> Sequence[Value]:
-            at, held, is_over, rest = i, list(values), None, e.const(self.lanes)
+            found = remainders.like(values)
+            at, held, is_over, rest = i, list(values[count:]), None, e.const(self.lanes)
             for mode in self.modes:
-                run = _Run(self, mode, index_at(i), known)
+                run = _Run(self, mode, index_at(i), known, found)
                 stop, is_over, is_whole = run.stop(i, end, masks, is_over)
                 held = run.loops(i, stop, held, body, streams, can_stream)
                 at = e.emit("max", at, stop)
                 rest = e.emit("select", is_whole, e.const(0), rest)
             following = e.emit("min", e.emit("add", at, rest), end)
-            return [following, *_loop(e, at, following, held, self.lanes, vector)]
+            found = found.behind(e.emit("sub", at, i))
 
-        wide = _wide(e, carried, self.lanes)
+            def vector(i: Value, *values: Value) -> Sequence[Value]:
+                elements = self.elements(known)
+                elements.lines = found.in_lanes(elements)
+                return body(elements, i, list(values))
+
+            held = _loop(e, at, following, held, self.lanes, vector)
+            return [following, *found.behind_vector(e.emit("gt", following, at)).numbers(), *held]
+
+        wide = [*remainders.numbers(), *_wide(e, carried, self.lanes)]
         kinds = [I32, *(v.type for v in wide)]
         regions = [e.region(kinds, test), e.region(kinds, step, ["i"])]
-        return list(e.inst("while", [e.const(0), *wide], {}, regions).outs[1:])
+        return list(e.inst("while", [e.const(0), *wide], {}, regions).outs[1 + count :])
 
 
 class _Run:
     """One run from a position on."""
 
     def __init__(
-        self, runs: Runs, mode: _Mode, index: tuple[Index, ...], known: frozenset[Known]
+        self, runs: Runs, mode: _Mode, index: tuple[Index, ...], known: frozenset[Known], found: Remainders
     ) -> None:
         self.runs, self.mode, self.e = runs, mode, runs.e
-        self.index, self.known = index, known
-        self.elements = runs._elements(known)
+        self.index, self.known, self.found = index, known, found
+        self.elements = runs.elements(known)
         self.lines: dict[Value, Line] = {}
         self.elements.lines = self.lines
         first = tuple(ix.first() for ix in index)
         for inst, step in mode.lines.items():
-            self.lines[inst.out] = Line(self.elements.apply(inst, first)[0], step)
+            start = found.start(inst) or self.elements.apply(inst, first)[0]
+            self.lines[inst.out] = Line(start, step)
 
-    def stop(
-        self, i: Value, end: Value, masks: Sequence[Value], taken: Value | None
-    ) -> tuple[Value, Value, Value]:
-        """Where the last whole vector of the run ends, whether all divisors are large, and whether no vector crosses."""
-        e, elements = self.e, self.elements
-        first = tuple(ix.first() for ix in self.index)
-        room, is_large = self._wide(e.emit("sub", end, i)), e.const(True, TRUE)
+    def room(self, i: Value, end: Value) -> Value:
+        """How many elements are left of the run."""
+        e, room = self.e, self._wide(self.e.emit("sub", end, i))
         for inst in self.mode.divisions:
-            dividend, divisor = (elements.at(v, first) for v in inst.operands)
-            rest = e.emit("sub", divisor, e.emit("mod", dividend, divisor, **dict(inst.attrs)))
-            room = e.emit("min", room, self._wide(rest))
-            least = e.const(self.runs.lanes, divisor.type)
-            is_large = e.emit("and", is_large, e.emit("ge", divisor, least))
+            dividend, divisor = self._operands(inst)
+            rest = self.found.remainder(inst) or e.emit("mod", dividend(), divisor(), **dict(inst.attrs))
+            room = e.emit("min", room, self._wide(e.emit("sub", divisor(), rest)))
+        return room
+
+    def _operands(self, inst: Inst) -> tuple[Callable[[], Value], Callable[[], Value]]:
+        """The dividend and the divisor at the start of the run, if they are asked for."""
+        first = tuple(ix.first() for ix in self.index)
+        dividend, divisor = inst.operands
+        return lambda: self.elements.at(dividend, first), lambda: self.elements.at(divisor, first)
+
+    def are_large(self, least: int) -> Value:
+        """Whether all runs have so many elements."""
+        e, found = self.e, self.e.const(True, TRUE)
+        for inst in self.mode.divisions:
+            divisor = self._operands(inst)[1]()
+            found = e.emit("and", found, e.emit("ge", divisor, e.const(least, divisor.type)))
+        return found
+
+    def are_short(self, vectors: int) -> Value:
+        """Whether runs are worth to be gone to the end, one by one."""
+        is_long = self.are_large(vectors * self.runs.lanes)
+        return self.e.emit("and", self.are_large(self.runs.least), self.e.emit("not", is_long))
+
+    def limits(self, masks: Sequence[Value]) -> list[Value]:
+        """How long masks hold, which are known afterwards."""
         bounds = _RunBounds(self.runs.p)
         bounds.known |= self.known
         for mask in masks:
-            bounds.add(elements, mask, self.index)
+            bounds.add(self.elements, mask, self.index)
         self.known = frozenset(bounds.known)
-        for limit in bounds.limits:
+        return bounds.limits
+
+    def stop(self, i: Value, end: Value, masks: Sequence[Value], taken: Value | None) -> tuple[Value, Value, Value]:
+        """Where the last whole vector of the run ends, whether all divisors are large, and whether no vector crosses."""
+        e = self.e
+        room, is_large = self.room(i, end), self.are_large(self.runs.lanes)
+        for limit in self.limits(masks):
             room = e.emit("min", room, limit)
         used = is_large
         if taken is not None:
@@ -202,11 +303,7 @@ class _Run:
 
         def part(chosen: frozenset[Inst]) -> list[Value]:
             def vector(i: Value, *values: Value) -> Sequence[Value]:
-                elements = self.runs._elements(self.known)
-                since = e.emit("sub", i, start)
-                elements.lines = {
-                    v: Line(line.start, line.step, self._like(since, v)) for v, line in self.lines.items()
-                }
+                elements = self._at(start, i, lanes)
                 elements.streams = chosen
                 return body(elements, i, list(values))
 
@@ -216,6 +313,45 @@ class _Run:
             return part(frozenset())
         sides = [e.region([], lambda s=s: part(s)) for s in (streams, frozenset())]
         return list(e.inst("if", [can_stream], {}, sides).outs)
+
+    def to_the_end(self, start: Value, room: Value, body: Body) -> None:
+        """All elements of the run: vectors, short ones that overlap, or single elements where it is shorter than those."""
+        e, least = self.e, self.runs.least
+        stop = e.emit("add", start, e.emit("and", room, e.const(-self.runs.lanes)))
+        end = e.emit("add", start, room)
+        last = e.emit("sub", end, e.const(least))
+        fits = e.emit("ge", room, e.const(least))
+
+        def part(lanes: int) -> Callable[..., Sequence[Value]]:
+            def vector(i: Value) -> Sequence[Value]:
+                body(self._at(start, i, lanes), i, [])
+                return ()
+
+            return vector
+
+        def vectors() -> Sequence[Value]:
+            first = start
+            if self.runs.lanes > least:
+                first = stop
+                _loop(e, start, stop, [], self.runs.lanes, part(self.runs.lanes))
+            _loop(e, first, last, [], least, part(least))
+            _loop(e, last, end, [], least, part(least), once=True)
+            return ()
+
+        def singles() -> Sequence[Value]:
+            _loop(e, start, end, [], 1, part(1))
+            return ()
+
+        e.inst("if", [fits], {}, [e.region([], vectors), e.region([], singles)])
+
+    def _at(self, start: Value, i: Value, lanes: int) -> Elements:
+        """Elements of the vector at i."""
+        elements = self.runs.elements(self.known)
+        if lanes == 1:
+            elements.made = {}
+        since = self.e.emit("sub", i, start)
+        elements.lines = {v: Line(line.start, line.step, self._like(since, v)) for v, line in self.lines.items()}
+        return elements
 
     def _like(self, since: Value, value: Value) -> Value:
         kind = Type(value.dtype)
@@ -234,10 +370,16 @@ class _RunBounds(Bounds):
 
 
 def _loop(
-    e: Emitter, start: Value, end: Value, carried: Sequence[Value], lanes: int, body: Callable[..., Sequence[Value]]
+    e: Emitter,
+    start: Value,
+    end: Value,
+    carried: Sequence[Value],
+    lanes: int,
+    body: Callable[..., Sequence[Value]],
+    **attrs: bool,
 ) -> list[Value]:
     region = e.region([start.type, *(v.type for v in carried)], body, ["i"])
-    return list(e.inst("loop", [start, end, *carried], {"lanes": lanes}, [region]).outs)
+    return list(e.inst("loop", [start, end, *carried], {"lanes": lanes, **attrs}, [region]).outs)
 
 
 def _wide(e: Emitter, carried: Sequence[Value], lanes: int) -> list[Value]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eas.ir import Inst, Value
+from eas.schedule.addresses import first_address
 from eas.schedule.elements import Elements, Index, first_lane
 from eas.schedule.loops import Program
 from eas.schedule.target import STREAM_NBYTES
@@ -31,9 +33,28 @@ def is_stream(
     return is_unit and program.base_of(inst.operands[0]) in program.unread
 
 
-def can_stream(streams: Sequence[Inst], elements: Elements, index: tuple[Index, ...]) -> Value | None:
+def are_apart(
+    program: Program, streams: Sequence[Inst], members: Sequence[Inst], elements: Elements, index: tuple[Index, ...]
+) -> Value | None:
+    """Whether no load comes to the place in a page where a store that bypasses the cache is under way; None if none matters.
+
+    Loads of what was loaded just before do, where there are many: those that wait for memory anyway wait no longer.
+    """
+    if is_light(members):
+        return None
+    pointers = [inst.operands[0] for inst in members if inst.op.name == "load"]
+    bases = Counter(program.base_of(p) for p in pointers)
+    again = [p for p in pointers if bases[program.base_of(p)] > 1 and elements.step(p, index) == 1]
+    e, result = elements.e, None
+    for store in streams if again else ():
+        one = e.emit("is_apart", *(first_address(elements, p, index) for p in (store.operands[0], *again)))
+        result = one if result is None else e.emit("and", result, one)
+    return result
+
+
+def can_stream(streams: Sequence[Inst], elements: Elements, index: tuple[Index, ...], apart: Value | None) -> Value | None:
     """Whether all these stores may bypass the cache in this launch; None if there are none."""
-    e, allowed = elements.e, None
+    e, allowed = elements.e, apart if streams else None
     for store in streams:
         one = e.emit("can_stream", elements.at(store.operands[0], first_lane(index)))
         allowed = one if allowed is None else e.emit("and", allowed, one)

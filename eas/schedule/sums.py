@@ -46,11 +46,14 @@ def lanes_of(extent: int, widest: int, vector_nbytes: int) -> int:
     return lanes if lanes >= 4 else 1
 
 
-def takes_sums(nest: NestLoops) -> bool:
-    return nest.has_sums and nest.lanes > 1 and not masks_are_slow(nest.insts(), nest.p.target)
+def plan_sums(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], None] | None:
+    """Where the nest is such a loop, and vectors with masks are quick."""
+    if not nest.has_sums or nest.lanes == 1 or masks_are_slow(nest.insts(), nest.p.target):
+        return None
+    return lambda: _emit_sums(nest, bases)
 
 
-def emit_sums(nest: NestLoops, bases: tuple[Value, ...]) -> None:
+def _emit_sums(nest: NestLoops, bases: tuple[Value, ...]) -> None:
     """The loops of the last two axes, some rows at a time if they are short."""
     nest.complete_tails()
     if nest.rank == 1:

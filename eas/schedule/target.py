@@ -19,11 +19,12 @@ class CpuTarget:
     cpu: str = ""
     features: str = ""
     has_cheap_masks: bool = True  # masked 32-bit loads and stores are one instruction
+    has_permutes: bool = True  # eight elements of 32 bits are permuted by a register
 
 
 AVX2 = CpuTarget("avx2", 32, 16, "x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c,+bmi2")
 AVX512 = CpuTarget("avx512", 64, 32, "x86_64-unknown-linux-gnu", "skylake-avx512", "")
-NEON = CpuTarget("neon", 16, 32, "aarch64-unknown-linux-gnu", "apple-m1", "", has_cheap_masks=False)
+NEON = CpuTarget("neon", 16, 32, "aarch64-unknown-linux-gnu", "apple-m1", "", has_cheap_masks=False, has_permutes=False)
 
 
 def host_target(vector_nbytes: int) -> CpuTarget:

@@ -1,0 +1,91 @@
+"""Asking memory for what is read later, where processors do not look ahead that far themselves.
+
+A program that normalises a row first reads it from memory, then works on what is in the cache. Memory is idle in
+that second part, and the next row comes late: processors look ahead inside of a page, not behind its end. A loop
+with much to do for each vector comes to the next page as late.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eas.analysis import producers
+from eas.ir import Inst, IRModule, Value
+from eas.schedule.axis_steps import HINTS
+from eas.schedule.elements import Elements
+
+_MOST_NBYTES = 1 << 14  # of a block: that and the next one fit into the nearest cache
+_AHEAD_NBYTES = 1 << 11
+_LONG_NBYTES = 1 << 13  # of a row: most of what is asked for is part of it
+_SAME = frozenset({"broadcast", "expand_dims", *HINTS})
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A number times scalars."""
+
+    number: int
+    times: tuple[Value, ...] = ()
+
+
+class NextProgram:
+    """How far from the elements of a program those of the next one are."""
+
+    def __init__(self, module: IRModule) -> None:
+        self._made = producers(module)
+        self._args = {arg.value for arg in module.args}
+
+    def ask(self, elements: Elements, load: Inst, address: Value) -> None:
+        """At the address of a vector that a program reads again: the same one of the next program, else what follows."""
+        pointer, e = load.operands[0], elements.e
+        nbytes = math.prod(pointer.shape) * pointer.dtype.nbytes
+        if not dict(load.attrs).get("again"):
+            if elements.is_slow and pointer.shape[-1] * pointer.dtype.nbytes >= _LONG_NBYTES:
+                e.inst("ask", [e.emit("addptr", address, e.const(_AHEAD_NBYTES // pointer.dtype.nbytes))])
+            return
+        if nbytes > _MOST_NBYTES:
+            return
+        moved = self._moved(pointer)
+        if not moved:
+            return
+        for term in moved:
+            step = e.const(term.number)
+            for factor in term.times:
+                step = e.emit("mul", elements.at(factor, ()), step)
+            address = e.emit("addptr", address, step)
+        e.inst("ask", [address])
+
+    def _moved(self, value: Value) -> tuple[_Term, ...] | None:
+        """What a number or address grows by from program to program; None if that is not so simple."""
+        inst = self._made.get(value)
+        if inst is None:
+            return () if value in self._args else None
+        name = inst.op.name
+        if name == "program_id":
+            return (_Term(1),) if inst["axis"] == 0 else ()
+        if name in _SAME or (name == "cast" and not inst.out.dtype.is_float and inst.out.dtype.bits >= 32):
+            return self._moved(inst.operands[0])
+        parts = [self._moved(v) for v in inst.operands]
+        known = [p for p in parts if p is not None]
+        if not inst.op.is_pure or inst.regions or len(known) < len(parts):
+            return None
+        if not any(known):
+            return ()
+        if name in ("add", "addptr", "sub"):
+            sign = -1 if name == "sub" else 1
+            return (*known[0], *(_Term(sign * t.number, t.times) for t in known[1]))
+        if name != "mul" or all(known):
+            return None
+        factor = self._scalar(inst.operands[0 if known[1] else 1])
+        return None if factor is None else tuple(_Term(t.number, (*t.times, factor)) for t in known[0] or known[1])
+
+    def _scalar(self, value: Value) -> Value | None:
+        inst = self._made.get(value)
+        while inst is not None and inst.op.name in _SAME:
+            value = inst.operands[0]
+            inst = self._made.get(value)
+        return value if value.type.is_scalar and value.type.dtype.bits == 32 else None
+
+
+__all__ = ["NextProgram"]
