@@ -1,4 +1,4 @@
-"""What the tests of the user's documents share: the documented kernel, backends, fresh processes. Needs no pytest."""
+"""What the tests of the user's documents share: arguments, backends, fresh processes. Needs no pytest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from unittest import mock
 import numpy as np
 
 import eas
-from eas import mk
 
 ROOT = Path(__file__).resolve().parent.parent
 WHY_NO_METAL = eas.runtime.get_runtime("mps").why_unavailable()
@@ -25,14 +24,6 @@ def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A fresh Python in the repository."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run([sys.executable, *args], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
-
-
-@eas.kernel
-def add_kernel(a, b, c, N, BLOCK: eas.constexpr):
-    pid = mk.program_id(0)
-    offs = pid * BLOCK + mk.arange(0, BLOCK)
-    mask = offs < N
-    mk.store(c, offs, mk.load(a, offs, mask) + mk.load(b, offs, mask), mask)
 
 
 def operands(n: int = 1024 + 7):

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import eas
 from eas import mk
-from tests.seed_kernels import ROOT, WHY_NO_METAL, add_kernel, backend, operands, python
+from examples.add import add_kernel
+from tests.seed_kernels import ROOT, WHY_NO_METAL, backend, operands, python
 
 _scratch = tempfile.TemporaryDirectory(prefix="eas-seeds-")
 _own_cache = mock.patch.dict(os.environ, {"EAS_CACHE_DIR": _scratch.name})

@@ -15,7 +15,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import eas
-from tests.seed_kernels import WHY_NO_METAL, add_kernel, backend, operands, python
+from examples.add import add_kernel
+from tests.seed_kernels import WHY_NO_METAL, backend, operands, python
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 IS_SIM = eas.runtime.get_runtime().name == "sim"  # which lends device tensors its memory

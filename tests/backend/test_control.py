@@ -7,7 +7,7 @@ import pytest
 
 import eas
 from eas import mk
-from tests.backend.launches import METAL, launch, op_names
+from tests.backend.launches import launch, op_names
 
 COVERS = {"for", "while", "if", "yield", "device_print", "device_assert", "assume", "multiple_of", "max_contiguous", "max_constancy", "inline_target"}
 
@@ -213,15 +213,25 @@ def test_a_false_assumption_is_refused_by_the_interpreter(monkeypatch):
 def inline_kernel(x, y, n, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     value = mk.load(x, i, i < n)
-    text = {"numpy": "a0 * a1 + np.float32(1)", "msl": "a0 * a1 + 1.0f"}
-    mk.store(y, i, mk.inline(mk.f32, value, value, **text), i < n)
+    text = {"numpy": "a0 * a1", "msl": "a0 * a1", "llvm": "fmul $0, a1"}
+    mk.store(y, i, mk.inline(mk.f32, value, value + 1, **text), i < n)
 
 
 def test_inline_text_is_run_by_its_target(backend):
-    if backend not in ("interp", *METAL):
-        pytest.skip("the text is written for NumPy and Metal")
     x = np.random.default_rng(0).integers(-9, 9, 50).astype(np.float32)
     y = np.zeros_like(x)
     launch(backend, inline_kernel, x, y, 50, grid=4, BLOCK=16)
     assert "inline_target" in op_names(inline_kernel, x, y, 50, BLOCK=16)
-    np.testing.assert_array_equal(y, x * x + 1)
+    np.testing.assert_array_equal(y, x * (x + 1))
+
+
+@eas.kernel
+def metal_kernel(x, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mk.store(x, i, mk.inline(mk.f32, mk.load(x, i), msl="a0 + 1.0f"))
+
+
+def test_a_target_without_inline_text_says_so(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    with pytest.raises(eas.Unsupported, match=r"(?s)mk.inline has no llvm text.*hint: give llvm='...' to run it on the CPU"):
+        metal_kernel(np.zeros(16, np.float32), BLOCK=16, _grid=1)

@@ -179,3 +179,66 @@ def test_positions_are_divided_by_numbers_of_any_sign(backend):
 
             want = [floor(i, c), rest(floor(i, c), d), floor(i, c * d), floor(pid, c) + rest(pid, d)]
             assert np.array_equal(out, want), (c, d)
+
+
+@eas.kernel
+def rows_and_columns_kernel(x, s, out, n, W, C, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    by_row, by_column = mk.load(s, i // W, i < n), mk.load(s, i % W, i < n)
+    mk.store(out, i, mk.load(x, i, i < n) * by_row + by_column - mk.load(s, (i // W) % C, i < n), i < n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
+def test_divisors_around_the_width_of_registers(backend, dtype):
+    """Lanes share elements of one register, or runs end with vectors that overlap or with single elements."""
+    n = 701
+    x, s = numbers(n, dtype), numbers(n, dtype, 1)
+    i = np.arange(n)
+    for w in (1, 2, 3, 5, 7, 8, 9, 20, 31, 32, 33, 67, 600):
+        out = np.zeros(n + 9, dtype)
+        launch(backend, rows_and_columns_kernel, x, s, out, n, w, 7, grid=mk.cdiv(n, BLOCK), BLOCK=BLOCK)
+        want = x * s[i // w] + s[i % w] - s[i // w % 7]
+        assert np.allclose(out[:n].astype(np.float64), want.astype(np.float64), rtol=1e-6, atol=1e-6), w
+        assert not out[n:].any(), w
+
+
+@eas.kernel
+def some_rows_kernel(x, s, n, W, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    row, column = i // W, i % W
+    value = mk.load(x, i, (i < n) & (row % 3 > 0) & (column > 1))
+    mk.store(x, i, value + mk.load(s, row, i < n), (i < n) & (row % 5 > 1))
+
+
+def test_rows_in_place_under_masks(backend):
+    """Whole vectors that cross rows have quotients of their own; nothing is done twice."""
+    n = 701
+    i, s = np.arange(n), numbers(n, np.float32, 1)
+    for w in (1, 5, 20, 33, 100):
+        x = numbers(n + 9, np.float32)
+        row, column = i // w, i % w
+        value = np.where((row % 3 > 0) & (column > 1), x[:n], 0) + s[row]
+        want = np.where(row % 5 > 1, value, x[:n])
+        launch(backend, some_rows_kernel, x, s, n, w, grid=mk.cdiv(n, BLOCK), BLOCK=BLOCK)
+        np.testing.assert_array_equal(x[:n], want)
+
+
+@eas.kernel
+def take_and_pad_kernel(x, rows, out, n, W, P, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    width = W + 2 * P
+    row, column = mk.load(rows, i // width, i < n), i % width - P
+    inside = (row >= 0) & (column >= 0) & (column < W) & (i < n)
+    mk.store(out, i, mk.load(x, row * W + column, inside), i < n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_rows_taken_by_number(backend, dtype):
+    """In a run, the number of the row is one element for all lanes; masks are evaluated per vector."""
+    rows = np.array([4, 0, -1, 2, 2, 5, 1, -1, 3], np.int32)
+    for w in (3, 30, 50, 200):
+        x = numbers(6 * w, dtype).reshape(6, w)
+        out = np.zeros((9, w + 4), dtype)
+        launch(backend, take_and_pad_kernel, x, rows, out, out.size, w, 2, grid=mk.cdiv(out.size, BLOCK), BLOCK=BLOCK)
+        want = np.where(rows[:, None] >= 0, np.pad(x, ((0, 0), (2, 2)))[rows], 0)
+        assert np.array_equal(out, want), w

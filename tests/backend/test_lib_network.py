@@ -295,6 +295,12 @@ def test_conv2d_of_each_channel_by_itself(backend, rng, stride, padding, dilatio
     close(lib.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=3), want, scale=8)
 
 
+def test_conv2d_of_channels_larger_than_a_block(backend, rng):
+    """Whose blocks end within a row."""
+    x, w = normal(rng, (2, 67, 73)), normal(rng, (2, 1, 3, 3))
+    close(lib.conv2d(x, w, padding=1, groups=2), conv2d(x[None], w, 1, 1, 1, 2)[0], scale=8)
+
+
 @pytest.mark.parametrize(("stride", "padding", "dilation", "groups", "size"), [(1, 1, 1, 1, 3), (2, 1, 1, 2, 3), (1, 0, 1, 1, 1), (3, 2, 2, 1, 2), (1, 2, 2, 1, 3), (1, 1, 1, 2, 2)])
 def test_conv2d_of_many_channels(backend, rng, stride, padding, dilation, groups, size):
     x, w, bias = normal(rng, (2, 16 * groups, 7, 19)), normal(rng, (6 * groups, 16, size, size)), normal(rng, 6 * groups)

@@ -64,3 +64,36 @@ def test_which_type_is_used(form, dtype, used):
     module = forms_kernel.compile(x, x, np.zeros(8, np.int32), x, 8, FORMS=(FORMS[form],), BLOCK=8).ir
     products = [inst.out.dtype.name for inst in walk(narrow_integers(module).body) if inst.op.name == "mul" and inst.out.shape]
     assert products == [used]
+
+
+@eas.kernel
+def compared_kernel(x, out, n, limit, AS: mk.constexpr, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    v, m = mk.load(x, i, i < n).to(AS), limit.to(AS)
+    mk.store(out, i, (v < m).to(mk.i32) + 2 * (v >= m).to(mk.i32) + 4 * (v == m).to(mk.i32) + 8 * (v > m).to(mk.i32), i < n)
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize("other", ["i8", "u8", "i16", "u16", "u32", "i64"])
+def test_comparisons_after_casts_that_change_numbers(backend, dtype, other):
+    """A cast to fewer bits, or of negative numbers to unsigned ones, is compared as what it gives."""
+    x, _ = edges(dtype)
+    out, as_dtype = np.zeros(x.size, np.int32), getattr(mk, other)
+    v = x.astype(other.replace("i", "int") if other[0] == "i" else other.replace("u", "uint"))
+    for limit in (-129, -1, 0, 5, 40000):
+        launch(backend, compared_kernel, x, out, x.size, limit, grid=2, AS=as_dtype, BLOCK=128)
+        m = np.int64(limit).astype(v.dtype)
+        np.testing.assert_array_equal(out, (v < m) + 2 * (v >= m) + 4 * (v == m) + 8 * (v > m), f"{limit}")
+
+
+@eas.kernel
+def halves_kernel(x, out, n, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, i, i < n).to(mk.u32).to(mk.f16), i < n)
+
+
+def test_negative_numbers_as_unsigned_ones_are_large_floats(backend):
+    x = np.array([-128, -1, 0, 1, 127], np.int8)
+    out = np.zeros(5, np.float16)
+    launch(backend, halves_kernel, x, out, 5, grid=1, BLOCK=8)
+    np.testing.assert_array_equal(out, [np.inf, np.inf, 0, 1, 127])

@@ -47,6 +47,32 @@ def test_stencil(backend, dtype, shape, tile):
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.parametrize(("shape", "away"), [((1026, 2052), 0), ((1026, 2052), 1000), ((1027, 2050), 4), ((2100, 1024), 16)], ids=str)
+def test_images_larger_than_the_cache(backend, shape, away):
+    """Stores past it go to the ends of rows too, unless the image that is read has the same places in pages."""
+    if backend != "cpu":
+        pytest.skip("only the CPU has such stores")
+    h, w = shape
+    x, weights = small_integers(h, w).astype(np.float32), small_integers(3, 3).astype(np.float32)
+    memory = np.full(h * w + 2000, 7, np.float32)
+    y = memory[away : away + h * w].reshape(h, w)
+    launch(backend, stencil, x, weights, y, h, w, grid=(-(-w // 512), -(-h // 8)), SIZE=3, BM=8, BN=512)
+    around = np.pad(x, 1)
+    np.testing.assert_array_equal(y, sum(around[i : i + h, j : j + w] * weights[i, j] for i in range(3) for j in range(3)))
+    assert (memory[:away] == 7).all()
+    assert (memory[away + h * w :] == 7).all()
+
+
+def test_ends_of_rows_may_be_stored_past_the_cache(monkeypatch):
+    for name, value in (("EAS_BACKEND", "cpu"), ("EAS_NOOPT", "0"), ("EAS_CHECK_BOUNDS", "0")):
+        monkeypatch.setenv(name, value)
+    x, weights = np.zeros((16, 1024), np.float32), np.zeros((3, 3), np.float32)
+    code = stencil.compile(x, weights, np.empty_like(x), 16, 1024, SIZE=3, BM=8, BN=512, _grid=(2, 2)).llvm
+    pieces = code.split("call void @llvm.masked.store.v4f32")
+    assert len(pieces) > 2, "of a vector whose lanes are not all on"
+    assert all("nontemporal" in before for before in pieces[:-1])
+
+
 @eas.kernel
 def sums_between(x, y, z, first, last, N, BM: eas.constexpr, BN: eas.constexpr):
     """Sums and largest elements of a part of each row that starts and ends anywhere."""

@@ -183,3 +183,66 @@ def test_rows_are_normalised_by_threadgroups(backend, cols):
     y = np.zeros_like(x)
     launch(backend, row_norm_kernel, x, y, cols, grid=3, BLOCK=64)
     assert_close(y, x / np.sqrt((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True)), "f32", scale=8)
+
+
+@eas.kernel
+def filter_kernel(x, w, out, H, W, K, THREADS: mk.constexpr):
+    i = mk.program_id(0) * THREADS + mk.tid(0, THREADS)
+    if i < H * W:
+        row, column = i // W, i % W
+        total = 0.0
+        for a in range(K):
+            for b in range(K):
+                y, z = row + a - K // 2, column + b - K // 2
+                if y >= 0 and y < H and z >= 0 and z < W:
+                    total += mk.load(x, y * W + z) * mk.load(w, a * K + b)
+        mk.store(out, i, total)
+
+
+def test_taps_under_a_condition(backend):
+    """A weight that no pixel of a border asks for is not looked at there, whatever it is."""
+    h, w, k = 13, 23, 3
+    x = np.random.default_rng(0).integers(-9, 9, (h, w)).astype(np.float32)
+    weights = np.array([[np.inf, 2, 3], [4, 5, 6], [7, 8, np.nan]], np.float32)
+    out = np.zeros((h, w), np.float32)
+    launch(backend, filter_kernel, x, weights, out, h, w, k, grid=mk.cdiv(h * w, 128), THREADS=128)
+    want = np.zeros((h, w), np.float32)
+    with np.errstate(invalid="ignore"):
+        for a in range(k):
+            for b in range(k):
+                rows, columns = slice(max(0, 1 - a), min(h, h + 1 - a)), slice(max(0, 1 - b), min(w, w + 1 - b))
+                moved = x[rows.start + a - 1 : rows.stop + a - 1, columns.start + b - 1 : columns.stop + b - 1]
+                want[rows, columns] += moved * weights[a, b]
+    np.testing.assert_array_equal(out, want)
+
+
+@eas.kernel
+def stride_loop_kernel(x, out, counts, n, first, end, T: mk.constexpr):
+    """The threads of all groups step through memory together; each has trips of its own."""
+    t = mk.tid(0, T)
+    group = mk.program_id(0)
+    total, trips = 0.0, 0
+    for i in range(group * T + t, n, mk.num_programs(0) * T):
+        if i % 3 == 0:
+            total += mk.load(x, i)
+        trips += 1
+    last = 0
+    for i in range(first + t, end, T):
+        last = end - i
+    at = group * T + t
+    mk.store(out, at, total)
+    mk.store(counts, at * 2, trips)
+    mk.store(counts, at * 2 + 1, last)
+
+
+@pytest.mark.parametrize(("n", "first", "end"), [(1000, 0, 100), (37, 2**31 - 100, 2**31 - 1), (0, -(2**31), -(2**31) + 33), (256, 5, 5)])
+def test_loops_that_threads_step_through_together(backend, n, first, end):
+    threads, groups = 32, 3
+    x = np.random.default_rng(0).integers(0, 9, max(n, 1)).astype(np.float32)
+    out, counts = np.ones(threads * groups, np.float32), np.ones((threads * groups, 2), np.int32)
+    launch(backend, stride_loop_kernel, x, out, counts, n, first, end, grid=groups, T=threads)
+    for at in range(threads * groups):
+        mine = range(at, n, threads * groups)
+        rest = range(first + at % threads, end, threads)
+        assert out[at] == sum(x[i] for i in mine if i % 3 == 0)
+        assert list(counts[at]) == [len(mine), end - rest[-1] if len(rest) else 0]

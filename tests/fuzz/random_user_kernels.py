@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
-FLOATS = ("float32", "float32", "float32", "float16")
-SIZES = (1, 7, 31, 64, 100, 129, 256, 1000, 1031)
+FLOATS = ("float32", "float32", "float32", "float16", "float64")
+SIZES = (0, 1, 7, 31, 64, 100, 129, 256, 1000, 1031)
 BLOCKS = (16, 32, 64, 128, 256, 1024)
 
 
@@ -62,7 +62,7 @@ def elementwise(w: Writer) -> UserKernel:
     n, block = w.pick(*SIZES), w.pick(*BLOCKS)
     width, stride, step = w.pick(1, 2, 3, 7, 10, 16, 64), w.pick(1, 1, 2, 3, 5), w.pick(0, 1, 2, 4)
     programs = -(-n // block)
-    i = np.arange(programs * block)
+    i = np.arange(max(1, programs) * block)
     names = {"n": n, "w": width, "s": stride, "low": w.pick(0, 0, 1, 5), "i": i}
     # The first forms meet an element once; the others may meet it twice, and are only read.
     injective = ["i", "i * s", "i * s + 1", "n - 1 - i", "(i // w) * (w * s) + i % w", "(i % w) * ((n + w - 1) // w) + i // w"]
@@ -80,7 +80,8 @@ def elementwise(w: Writer) -> UserKernel:
     is_threads = w.chance(0.3)
     lines = [
         f"i = mk.program_id(0) * BLOCK + mk.{'tid' if is_threads else 'arange'}(0, BLOCK)",
-        f"m = {mask}",
+        *w.pick([], [], ["i = i.to(mk.int64)"], ["i, n = i.to(mk.int64), n.to(mk.int64)", "n = n + (1 << 40) - (1 << 40)"]),
+        f"m = {mask}{w.pick('', '', ' & (i.to(mk.int64) <= big)')}",
         f"a = mk.load(x + ({places[0]}), mask=m{w.pick('', ', other=1', ', other=0')}).to(mk.{result})",
         f"b = mk.load(y + ({places[1]}), mask=m).to(mk.{result})" if w.chance(0.8) else "b = a",
         f"r = {w.expression(['a', 'b'])} + b * 0",
@@ -97,8 +98,8 @@ def elementwise(w: Writer) -> UserKernel:
         lines[loads:] = ["if m:", *("    " + line for line in [*lines[loads:], f"{store})"])]
     else:
         lines += [f"{store}, mask=m)"]
-    return UserKernel(text("x, y, out, n, w, s, low, step, BLOCK: eas.constexpr", lines),
-                      [x, y, out, n, width, stride, names["low"], step], {"BLOCK": block}, (programs,))  # fmt: skip
+    return UserKernel(text("x, y, out, n, w, s, low, step, big, BLOCK: eas.constexpr", lines),
+                      [x, y, out, n, width, stride, names["low"], step, w.pick(2**63 - 1, 2**40, n)], {"BLOCK": block}, (max(1, programs),))  # fmt: skip
 
 
 def tiled(w: Writer) -> UserKernel:
@@ -317,7 +318,104 @@ def until_launch(w: Writer, n: int, block: int, dtype: str, lines: list[str]) ->
     return UserKernel(text("x, out, n, low, limit, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (-(-n // block),))
 
 
-FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until)
+def windows(w: Writer) -> UserKernel:
+    """Loops that come back to what they read: sums, largest and smallest of windows along rows or columns of tiles."""
+    m, n, reach = w.pick(1, 3, 17), w.pick(5, 40, 100, 257), w.pick(0, 1, 3, 5)
+    bm, bn = w.pick(1, 1, 2, 4, 8), w.pick(16, 32, 128, 256)
+    dtype = w.pick("float32", "float32", "int32", "float64", "int64", "int16", "float16")
+    wide = {"int16": "mk.int32", "float16": "mk.float32"}.get(dtype, f"mk.{dtype}")
+    dilation, stride = w.pick(1, 1, 2, 3, -1), w.pick(1, 1, 2)
+    first, last, step = w.pick(("0", "reach", "1"), ("-reach", "reach + 1", "1"), ("1", "reach", "2"), ("reach", "0", "-1"), ("0", "0", "1"))
+    rows, cols = ("rows[:, None]", "cols[None, :]") if bm > 1 else ("rows", "cols")
+    place = w.pick(f"{cols} * s + k * d", f"{cols} + k * d", f"{cols} - k", f"(k + 2) * d + {cols}", f"{cols} + k + j") if not w.chance(0.2) else f"{cols}"
+    down = w.pick("", "", " + k", " - j")
+    inner = w.chance(0.5)
+    place = place if inner else place.replace(" + j", "")
+    down = down if inner or "j" not in down else ""
+    conditions = [f"({rows}{down} >= 0)", f"({rows}{down} < m)", f"({place} >= 0)", f"({place} < n)"]
+    if w.chance(0.2):
+        conditions.append(f"(mk.load(x + {rows} * 0 + {cols} * 0 + k * 0) > 0)")
+    w.rng.shuffle(conditions)
+    mask = w.pick(f"({rows} < m) & ({cols} < n) & ", "") + " & ".join(conditions)
+    value = f"mk.load(x + ({rows}{down}) * n + {place}, mask={mask}{w.pick('', ', other=1', ', other=-2')}).to({wide})"
+    body = [f"v = {value}", w.pick("acc += v", "acc = mk.maximum(acc, v)", "acc = acc + v * mk.load(taps + k * 0 + 1)", "acc += v * k", "acc = mk.where(v > acc, v, acc - 1)")]
+    if w.chance(0.3):
+        body += [w.pick("if k > 1:\n        acc = acc + 1", "if k == 1:\n        acc = acc * 2\n    else:\n        acc = acc - v")]
+    pad = "    "
+    if inner:
+        body = ["for j in range(2):", *(pad + line.replace("\n", "\n    ") for line in body)]
+    if w.chance(0.15):
+        body += [w.pick("if k == 2:\n        break", "if mk.sum(acc) > 50:\n        break")]
+    lines = [
+        f"rows = mk.program_id(1){' * BM + mk.arange(0, BM)' if bm > 1 else ''}",
+        "cols = mk.program_id(0) * BN + mk.arange(0, BN)",
+        f"on = ({rows} < m) & ({cols} < n)",
+        f"acc = mk.full([{'BM, ' if bm > 1 else ''}BN], {w.pick(0, 0, 1, -3)}, {wide})",
+        f"for k in range({first}, {last}, {step}):",
+        *(pad + line.replace("\n", "\n    ") for line in body),
+        f"mk.store(out + {rows} * n + {cols}, acc.to(out.dtype), mask=on)",
+    ]
+    taps = w.array(4, "int32" if "int" in wide else "float32")
+    args = [w.array(m * n, dtype), taps, w.array(m * n, w.pick(wide.removeprefix("mk."), "float32")), m, n, reach, stride, dilation]
+    return UserKernel(text("x, taps, out, m, n, reach, s, d, BM: eas.constexpr, BN: eas.constexpr", lines), args, {"BM": bm, "BN": bn}, (-(-n // bn), -(-m // bm)))
+
+
+def counts(w: Writer) -> UserKernel:
+    """Atomics to a few elements: in loops, under branches and masks, of one kind or of two."""
+    n, block, bins = w.pick(*SIZES, 5000), w.pick(16, 64, 256), w.pick(1, 5, 64, 1000, 20000)
+    dtype = w.pick("int32", "int32", "uint32", "int64", "float32")
+    kinds = ("add",) if dtype == "float32" else w.pick(("add",), ("max",), ("min",), ("and",), ("or",), ("xor",), ("add", "add"))
+    place = w.pick("v % bins", "i % bins", "(v + i) % bins", "i * 0", "mk.minimum(v, bins - 1)")
+    mask = w.pick("i < n", "(i < n) & (v > 2)", "(i >= low) & (i < n)")
+    amount = w.pick("1", "v", "i % 7", "v * 0 - 1") if dtype != "uint32" else w.pick("1", "v", "i % 7")
+    change = [f"mk.atomic_{kind}(counts + {place}, ({amount} + i * 0).to(mk.{dtype}), mask={mask})" for kind in kinds]
+    if w.chance(0.3):
+        change = ["for k in range(low):", *(f"    {line}" for line in change)]
+    if w.chance(0.3):
+        change = ["if mk.program_id(0) % 2 == 0:", *(f"    {line}" for line in change)]
+    if w.chance(0.2):
+        change += [f"mk.store(other + i, v, mask={mask})"]
+    lines = ["i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)", "v = mk.load(x + i, mask=i < n, other=0)", *change]
+    args = [w.array(n, "int32", 0, 40), w.array(bins, dtype, 0, 9), w.array(n, "int32"), n, bins, w.pick(0, 1, 3)]
+    return UserKernel(text("x, counts, other, n, bins, low, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (max(1, -(-n // block)),))
+
+
+def branches(w: Writer) -> UserKernel:
+    """Branches and loops that end early around loads and stores; outputs that share a buffer with each other or with the input."""
+    n, block, dtype = w.pick(*SIZES), w.pick(16, 64, 256, 1024), w.pick(*FLOATS, "int32", "uint8", "int16", "int64")
+    shares = w.pick("no", "no", "same", "later", "earlier")
+    programs = 1 if shares != "no" else max(1, -(-n // block))
+    conditions = ["p % 2 == 0", "n > 50", "low > 1", "p * BLOCK + BLOCK <= n", "mk.load(x) > 0"]
+
+    def block_of(depth: int) -> list[str]:
+        lines = [w.pick(
+            "r = r + a", "r = mk.where(r > a, r - 1, a)", "r = r * 2 - a", "a = mk.load(x + i, mask=m, other=1)",
+            "a = mk.load(x + mk.minimum(i + k, n - 1), mask=m, other=0)", "mk.store(out + i, r, mask=m)", "mk.store(out + n + i, r - a, mask=m)",
+            "r = r - mk.max(mk.where(m, a, 0), axis=0)", "k = k + 1",
+        ) for _ in range(w.pick(1, 2, 3))]  # fmt: skip
+        if depth and w.chance(0.7):
+            inside = [f"    {line}" for line in block_of(depth - 1)]
+            head = w.pick("if", "for", "break", "while")
+            if head == "if":
+                lines += [f"if {w.pick(*conditions)}:", *inside]
+                lines += ["else:", *(f"    {line}" for line in block_of(depth - 1))] if w.chance(0.4) else []
+            elif head == "while":
+                lines += [f"while t{depth} < low:", *inside, f"    t{depth} += 1"]
+            else:
+                stop = [f"    if {w.pick(*conditions)}:", "        break"] if head == "break" else []
+                lines += [f"for k in range({w.pick('low', '3', 'low, 5', '5, 0, -2')}):", *w.pick([*stop, *inside], [*inside, *stop])]
+        return lines
+
+    body = [*block_of(2), *block_of(1)]
+    lines = ["p = mk.program_id(0)", "i = p * BLOCK + mk.arange(0, BLOCK)", "m = i < n", "k, t1, t2 = 0, 0, 0", "a = mk.load(x + i, mask=m, other=0)", "r = a + 0", *body,
+             "mk.store(out + i, r, mask=m)"]  # fmt: skip
+    memory = w.array(3 * n + 8, dtype)
+    x = {"no": w.array(max(n, 1), dtype), "same": memory[: max(n, 1)], "later": memory[4 : 4 + max(n, 1)], "earlier": memory[: max(n, 1)]}[shares]
+    out = memory[3:] if shares == "earlier" else memory
+    return UserKernel(text("x, out, n, low, BLOCK: eas.constexpr", lines), [x, out, n, w.pick(0, 1, 2, 4)], {"BLOCK": block}, (programs,))
+
+
+FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until, windows, counts, branches)
 
 
 def user_kernel(seed: int) -> UserKernel:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eas.lib.elementwise import gelu_kernel
 from eas.runtime import elf, jit
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import HostCpu, host_cpu
@@ -249,3 +250,14 @@ def test_host_knows_its_vectors():
     wide = HostCpu("x86_64", frozenset(["avx2", "avx512f", "avx512dq", "avx512bw", "avx512vl"]), "")
     assert wide.vector_nbytes == 64
     assert HostCpu("aarch64", frozenset(), "").vector_nbytes == 16
+
+
+def test_registers_that_are_put_aside_cross_no_line(monkeypatch):
+    """Where one crossed into another page, a loop with stores past the cache took 4 times as long."""
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    x = np.zeros(1 << 12, np.float32)
+    text = gelu_kernel.compile(x, 1.0, 0.0, x.copy(), x.size, TANH=False, BLOCK=1024).llvm
+    lines = jit.compile_for(text, "x86_64-unknown-linux-gnu", "haswell").splitlines()
+    aside = [line for line in lines if "%ymm" in line and "(%rsp)" in line and "vmov" in line]
+    assert aside
+    assert not [line for line in aside if "vmovaps" not in line and "vmovdqa" not in line]

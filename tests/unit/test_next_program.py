@@ -1,0 +1,90 @@
+"""Rows that a program reads again ask memory for the row of the next program, slow loops for what follows; nothing else does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+
+pytest.importorskip("llvmlite")
+ROWS, COLS = 8, 256
+
+
+@eas.kernel
+def centred(x, out, step, BLOCK: eas.constexpr):
+    cols = mk.arange(0, BLOCK)
+    row = mk.load(x, mk.program_id(0) * step + cols)
+    mk.store(out, mk.program_id(0) * BLOCK + cols, row - mk.sum(row, 0))
+
+
+@eas.kernel
+def same_row(x, out, step, BLOCK: eas.constexpr):
+    cols = mk.arange(0, BLOCK)
+    row = mk.load(x, mk.program_id(1) * step + cols)
+    mk.store(out, mk.program_id(0) * BLOCK + cols, row - mk.sum(row, 0))
+
+
+@eas.kernel
+def any_row(x, out, step, BLOCK: eas.constexpr):
+    cols = mk.arange(0, BLOCK)
+    row = mk.load(x, mk.program_id(0) % 5 * step + cols)
+    mk.store(out, mk.program_id(0) * BLOCK + cols, row - mk.sum(row, 0))
+
+
+@eas.kernel
+def once(x, out, step, BLOCK: eas.constexpr):
+    cols = mk.arange(0, BLOCK)
+    mk.store(out, mk.program_id(0) * BLOCK + cols, mk.load(x, mk.program_id(0) * step + cols) + 1.0)
+
+
+@eas.kernel
+def slow(x, out, step, BLOCK: eas.constexpr):
+    cols = mk.program_id(0) * step + mk.arange(0, BLOCK)
+    mk.store(out, cols, mk.erf(mk.load(x, cols)))
+
+
+@pytest.fixture
+def launched(monkeypatch, capfd):
+    """Launches a kernel and returns its scheduled IR; that its arguments are apart is known only then."""
+    for name, value in (("EAS_BACKEND", "cpu"), ("EAS_CACHE", "0"), ("EAS_DEBUG", "5")):
+        monkeypatch.setenv(name, value)
+
+    def run(kernel, block=COLS):
+        x = np.zeros(ROWS * block, np.float32)
+        kernel[ROWS,](x, np.empty_like(x), block, BLOCK=block)
+        out, err = capfd.readouterr()
+        assert "scheduled IR" in out + err
+        return out + err
+
+    return run
+
+
+def test_the_next_row_is_asked_for(launched):
+    assert "  ask %" in launched(centred)
+
+
+@pytest.mark.parametrize("kernel", [same_row, any_row, once])
+def test_nothing_else_is(kernel, launched):
+    assert "  ask %" not in launched(kernel)
+
+
+def test_long_rows_are_not(launched):
+    assert "  ask %" not in launched(centred, 1 << 13)
+
+
+def test_slow_loops_ask_for_what_follows(launched):
+    assert "  ask %" in launched(slow, 1 << 12)
+    assert "  ask %" not in launched(slow, 1 << 8)
+    assert "  ask %" not in launched(once, 1 << 12)
+
+
+def test_behind_the_last_row_is_no_memory(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    x = np.arange(ROWS * COLS, dtype=np.float32).reshape(ROWS, COLS)
+    out = np.zeros_like(x)
+    for step in (COLS, 1 << 28):  # nothing is read there: only the program after the last would
+        rows = ROWS if step == COLS else 1
+        centred[rows,](x, out, step, BLOCK=COLS)
+        np.testing.assert_allclose(out[:rows], x[:rows] - x[:rows].sum(1, keepdims=True))

@@ -1,0 +1,55 @@
+"""Sums under a condition, before and after."""
+
+from __future__ import annotations
+
+from eas.ir import walk
+from eas.irtext import parse_module
+from eas.passes.unguard_sums import unguard_sums
+
+LOOP = """
+kernel f(%x: ptr<f32>, %w: ptr<f32>, %out: ptr<f32>, %n: i32) spmd {{
+  %0 = const 0 : i32
+  %1 = const 1 : i32
+  %i = arange {{end=8, start=0}} : i32[8]
+  %2 = broadcast %x {{shape=(8,)}} : ptr<f32>[8]
+  %3 = broadcast %w {{shape=(8,)}} : ptr<f32>[8]
+  %4 = broadcast %n {{shape=(8,)}} : i32[8]
+  %start = const {start} : f32[8]
+  %5 = lt %i, %4 : bool[8]
+  %total = for %0, %n, %1, %start : f32[8] (%k: i32, %t: f32[8]) {{
+    %6 = broadcast %k {{shape=(8,)}} : i32[8]
+    %7 = add %i, %6 : i32[8]
+    %8 = lt %7, %4 : bool[8]
+    %9 = and %5, %8 : bool[8]
+    %10 = addptr %2, %7 : ptr<f32>[8]
+    %11 = load %10, %9 : f32[8]
+    %12 = addptr %3, %6 : ptr<f32>[8]
+    %13 = load %12{mask} : f32[8]
+    %14 = mul %11, %13 : f32[8]
+    %15 = add %t, %14 : f32[8]
+    %16 = select %8, %15, %t : f32[8]
+    yield %16
+  }}
+  %17 = broadcast %out {{shape=(8,)}} : ptr<f32>[8]
+  %18 = addptr %17, %i : ptr<f32>[8]
+  store %18, %total
+  yield
+}}
+"""
+
+
+def has_choice(start="0.0", mask=", %9"):
+    module = unguard_sums(parse_module(LOOP.format(start=start, mask=mask).strip()))
+    return any(inst.op.name == "select" for inst in walk(module.body))
+
+
+def test_a_sum_of_masked_products_needs_no_choice():
+    assert not has_choice()
+
+
+def test_a_factor_that_may_be_infinite_keeps_it():
+    assert has_choice(mask="")
+
+
+def test_a_sum_that_may_be_negative_zero_keeps_it():
+    assert has_choice(start="-0.0")
