@@ -6,7 +6,7 @@ import numpy as np
 
 import eas
 from benchmarks import convolution_kernels as kernels
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output, output_like
 from eas import mk
 
 
@@ -40,7 +40,7 @@ def conv2d(n: int, c: int, hw: int, o: int, *, size: int, padding: int, stride: 
     def _(x, f):
         from eas import lib
 
-        out = np.empty((n, o, out_hw, out_hw), np.float32)
+        out = output((n, o, out_hw, out_hw), np.float32)
         return lambda: lib.conv2d(x, f, None, out, stride=stride, padding=padding, groups=groups)
 
     @w.entry("torch", allocates=True)
@@ -73,7 +73,7 @@ def user_conv(form: str, n: int, c: int, hw: int, o: int) -> Workload:
 
     @w.entry("eas")
     def _(x, f):
-        out = np.empty((n, o, hw, hw), np.float32)
+        out = output((n, o, hw, hw), np.float32)
         return lambda: (_launch(form, x, f, out), out)[1]
 
     if groups == 1:
@@ -82,7 +82,7 @@ def user_conv(form: str, n: int, c: int, hw: int, o: int) -> Workload:
         def _(x, f):
             from benchmarks import numba_peer
 
-            out = np.empty((n, o, hw, hw), np.float32)
+            out = output((n, o, hw, hw), np.float32)
             return lambda: (numba_peer.conv3(x, f, out), out)[1]
 
     @w.entry("torch", allocates=True)
@@ -150,7 +150,7 @@ def stencil(n: int, size: int, tile: tuple[int, int] = (8, 1024)) -> Workload:
 
     @w.entry("eas")
     def _(x, f):
-        out = np.empty_like(x)
+        out = output_like(x)
         launch = stencil_kernel[mk.cdiv(n, bn), mk.cdiv(n, bm)]
         return lambda: (launch(x, f, out, n, n, SIZE=size, BM=bm, BN=bn), out)[1]
 
@@ -158,7 +158,7 @@ def stencil(n: int, size: int, tile: tuple[int, int] = (8, 1024)) -> Workload:
     def _(x, f):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         run = numba_peer.stencil3 if size == 3 else numba_peer.stencil
         return lambda: (run(x, f, out), out)[1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output_like
 
 A, B = 0.9, 0.1
 
@@ -25,33 +25,33 @@ def add(log_n: int) -> Workload:
     def _(x, y):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.add(x, y, out)
 
     @w.entry("numpy")
     def _(x, y):
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: np.add(x, y, out=out)
 
     @w.entry("c")
     def _(x, y):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("add", x, y, out, n, answer=out)
 
     @w.entry("numba")
     def _(x, y):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.add(x, y, out), out)[1]
 
     @w.entry("torch")
     def _(x, y):
         from benchmarks.torch_peer import tensors, torch
 
-        tx, ty, out = tensors(x, y, np.empty_like(x))
+        tx, ty, out = tensors(x, y, output_like(x))
         return lambda: torch.add(tx, ty, out=out)
 
     @w.entry("torch.compile", allocates=True)
@@ -70,7 +70,7 @@ def add(log_n: int) -> Workload:
     def _(x, y):
         from benchmarks import halide_peer
 
-        return halide_peer.add(x, y, np.empty_like(x))
+        return halide_peer.add(x, y, output_like(x))
 
     return w
 
@@ -100,28 +100,28 @@ def gelu(log_n: int, approximate: str) -> Workload:
     def _(x):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.gelu(x, A, B, out, approximate=approximate)
 
     @w.entry("c")
     def _(x):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind(name, x, A, B, out, n, answer=out)
 
     @w.entry("numba")
     def _(x):
         from benchmarks import numba_peer
 
-        out, run = np.empty_like(x), getattr(numba_peer, name)
+        out, run = output_like(x), getattr(numba_peer, name)
         return lambda: (run(x, a, b, out), out)[1]
 
     @w.entry("torch", allocates=True)
     def _(x):
         from benchmarks.torch_peer import tensors, torch
 
-        t, inner = tensors(x, np.empty_like(x))
+        t, inner = tensors(x, output_like(x))
         return lambda: torch.nn.functional.gelu(torch.mul(t, A, out=inner).add_(B), approximate=approximate)
 
     @w.entry("torch.compile", allocates=True)
@@ -140,7 +140,7 @@ def gelu(log_n: int, approximate: str) -> Workload:
     def _(x):
         from benchmarks import halide_peer
 
-        return getattr(halide_peer, name)(x, A, B, np.empty_like(x))
+        return getattr(halide_peer, name)(x, A, B, output_like(x))
 
     @w.entry("mojo")
     def _(x):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output, output_like
 
 BLOCK = 1024
 BAR = Bar(ratio=1.10)
@@ -17,7 +17,8 @@ BAR = Bar(ratio=1.10)
 def workloads() -> list[Workload]:
     return [
         strided(1), strided(2), strided(3), *tile_rows(), unaligned(np.float32, 22), unaligned(np.uint8, 24), blend(), short_rows(67), short_rows(31),
-        mandelbrot(), horner(), stencil(), channels_first(), channels_last(32), channels_last(3), channel_bias(), upsample(2), upsample(3),
+        mandelbrot(), horner(), stencil(), channels_first(), channels_last(32), channels_last(3), channel_bias(), upsample(2), upsample(3), upsample(4),
+        row_scales(20), row_scales(5), row_scales(67), taken_rows(), bias_tiles(np.float32), bias_tiles(np.uint8), stride_loop(),
         in_place(24), over_input(24),
     ]  # fmt: skip
 
@@ -56,21 +57,21 @@ def strided(s: int) -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty(n, np.float32)
+        out = output(n, np.float32)
         return lambda: (k.scale[cdiv(n, BLOCK),](x, out, n, s, 1, BLOCK=BLOCK), out)[1]
 
     @w.entry("numba")
     def _(x):
         from benchmarks import held_numba
 
-        view, out = x[::s], np.empty(n, np.float32)
+        view, out = x[::s], output(n, np.float32)
         return lambda: (held_numba.scale(view, out), out)[1]
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors, torch
 
-        view, out = tensors(x[::s], np.empty(n, np.float32))
+        view, out = tensors(x[::s], output(n, np.float32))
         return lambda: torch.mul(view, 2, out=out)
 
     return w
@@ -93,7 +94,7 @@ def tiles(name: str, n: int, y_shape: tuple[int, int], pick_y: Any, x_shape: tup
     w = row("tiles 64x64", f"{n}x{n} {name}", [random(*x_shape), random(*y_shape)], lambda x, y: pick(x) + pick_y(y), 12 * n * n)
 
     def arguments(x, y):
-        return pick(x), pick_y(y), pick_out(np.empty(out_shape, np.float32))
+        return pick(x), pick_y(y), pick_out(output(out_shape, np.float32))
 
     @w.entry("eas")
     def _(x, y):
@@ -165,7 +166,7 @@ def add_entries(w: Workload, n: int, out: Callable[[Any, Any], Any]) -> None:
 def unaligned(dtype: Any, log_n: int) -> Workload:
     n, kind = 1 << log_n, np.dtype(dtype)
     w = row(f"unaligned add {kind}", f"2^{log_n}", [random(n, dtype=dtype)] * 2, lambda x, y: x + y, 3 * n * kind.itemsize)
-    out = lambda x, y: np.empty(n + 64, dtype)[1 : n + 1]  # noqa: E731
+    out = lambda x, y: output(n + 64, dtype)[1 : n + 1]  # noqa: E731
     add_entries(w, n, out)
     if kind == np.float32:
 
@@ -203,10 +204,10 @@ def blend() -> Workload:
     def _(x, y):
         from benchmarks import held_kernels as k
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (k.blend[cdiv(n, BLOCK),](x, y, out, n, 77, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "blend", lambda x, y: np.empty_like(x), 77)
+    numba_entry(w, "blend", lambda x, y: output_like(x), 77)
     return w
 
 
@@ -218,10 +219,10 @@ def short_rows(cols: int) -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (k.threshold_rows[rows,](x, out, cols, 50, BLOCK=block), out)[1]
 
-    numba_entry(w, "threshold_rows", lambda x: np.empty_like(x), np.uint8(50))
+    numba_entry(w, "threshold_rows", lambda x: output_like(x), np.uint8(50))
     return w
 
 
@@ -254,10 +255,10 @@ def mandelbrot() -> Workload:
     def _(a, b):
         from benchmarks import held_kernels as k
 
-        out = np.empty(n, np.int32)
+        out = output(n, np.int32)
         return lambda: (k.mandelbrot[cdiv(n, 256),](a, b, out, n, steps, BLOCK=256), out)[1]
 
-    numba_entry(w, "mandelbrot", lambda a, b: np.empty(n, np.int32), steps)
+    numba_entry(w, "mandelbrot", lambda a, b: output(n, np.int32), steps)
     return w
 
 
@@ -270,10 +271,10 @@ def horner() -> Workload:
     def _(x, c):
         from benchmarks import held_kernels as k
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (k.horner[cdiv(n, BLOCK),](x, c, out, n, degree, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "horner", lambda x, c: np.empty_like(x))
+    numba_entry(w, "horner", lambda x, c: output_like(x))
     return w
 
 
@@ -291,10 +292,10 @@ def stencil() -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (k.stencil[cdiv(n, BLOCK),](x, out, n, h, width, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "stencil", lambda x: np.empty_like(x))
+    numba_entry(w, "stencil", lambda x: output_like(x))
     return w
 
 
@@ -316,16 +317,16 @@ def moved_channels(name: str, kernel: str, c: int, shape: tuple[int, int]) -> Wo
     def _(x):
         from benchmarks import held_kernels
 
-        run, out = getattr(held_kernels, kernel)[cdiv(n, BLOCK),], np.empty(after, np.float32)
+        run, out = getattr(held_kernels, kernel)[cdiv(n, BLOCK),], output(after, np.float32)
         return lambda: (run(x, out, n, c, hw, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, kernel, lambda x: np.empty(after, np.float32))
+    numba_entry(w, kernel, lambda x: output(after, np.float32))
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors
 
-        tx, out = tensors(x.transpose(0, 2, 1), np.empty(after, np.float32))
+        tx, out = tensors(x.transpose(0, 2, 1), output(after, np.float32))
         return lambda: out.copy_(tx)
 
     return w
@@ -340,11 +341,85 @@ def channel_bias() -> Workload:
     def _(x, b):
         from benchmarks import held_kernels as k
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (k.channel_bias[cdiv(n, BLOCK),](x, b, out, n, hw, c, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "channel_bias", lambda x, b: np.empty_like(x))
+    numba_entry(w, "channel_bias", lambda x, b: output_like(x))
     return w
+
+
+def row_scales(width: int) -> Workload:
+    """Divisors below and above the width of a vector."""
+    rows = 1_000_000 // width
+    w = row("x * s[i // W]", f"{rows}x{width}", [random(rows, width), random(rows)], lambda x, s: x * s[:, None], 8 * rows * width)
+
+    @w.entry("eas")
+    def _(x, s):
+        from benchmarks import held_kernels as k
+
+        out = output_like(x)
+        return lambda: (k.row_scales[cdiv(x.size, BLOCK),](x, s, out, x.size, width, BLOCK=BLOCK), out)[1]
+
+    numba_entry(w, "row_scales", lambda x, s: output_like(x))
+    return w
+
+
+def taken_rows() -> Workload:
+    """An embedding by a flat index."""
+    count, width = 10_000, 64
+
+    def numbers(rng: Any) -> Any:
+        return rng.integers(0, 1000, count).astype(np.int32)
+
+    w = row("x[rows[i // W]]", f"{count}x{width}", [random(1000, width), numbers], lambda x, rows: x[rows], 8 * count * width)
+
+    @w.entry("eas")
+    def _(x, rows):
+        from benchmarks import held_kernels as k
+
+        out = output((count, width), np.float32)
+        return lambda: (k.taken_rows[cdiv(out.size, BLOCK),](x, rows, out, out.size, width, BLOCK=BLOCK), out)[1]
+
+    numba_entry(w, "taken_rows", lambda x, rows: output((count, width), np.float32))
+    return w
+
+
+def bias_tiles(dtype: Any) -> Workload:
+    """A row that is added to the tiles of a matrix."""
+    m, n = 4000, 1777
+    nbytes = 2 * m * n * np.dtype(dtype).itemsize
+    w = row("bias of tiles 32x64", f"{m}x{n} {np.dtype(dtype).name}", [random(m, n, dtype=dtype), random(n, dtype=dtype)], lambda x, b: x + b, nbytes)
+
+    @w.entry("eas")
+    def _(x, b):
+        from benchmarks import held_kernels as k
+
+        out = output_like(x)
+        return lambda: (k.bias_tiles[cdiv(m, 32), cdiv(n, 64)](x, b, out, m, n, BM=32, BN=64), out)[1]
+
+    numba_entry(w, "bias_tiles", lambda x, b: output_like(x))
+    return w
+
+
+def stride_loop() -> Workload:
+    """Threads that step through a row together."""
+    m, n, threads = 1000, 4000, 64
+    w = row("loop of threads", f"{m}x{n}", [random(m, n)], lambda x: _thread_sums(x, threads), 4 * m * n, tolerance=1e-5)
+
+    @w.entry("eas")
+    def _(x):
+        from benchmarks import held_kernels as k
+
+        out = output((m, threads), np.float32)
+        return lambda: (k.stride_loop[m,](x, out, n, THREADS=threads), out)[1]
+
+    numba_entry(w, "thread_sums", lambda x: output((m, threads), np.float32))
+    return w
+
+
+def _thread_sums(x: Any, threads: int) -> Any:
+    padded = np.pad(x, ((0, 0), (0, -x.shape[1] % threads)))
+    return padded.reshape(x.shape[0], -1, threads).sum(1)
 
 
 def upsample(s: int) -> Workload:
@@ -356,8 +431,8 @@ def upsample(s: int) -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty((h * s, width * s), np.float32)
+        out = output((h * s, width * s), np.float32)
         return lambda: (k.upsample[cdiv(n, BLOCK),](x, out, n, width, s, BLOCK=BLOCK), out)[1]
 
-    numba_entry(w, "upsample", lambda x: np.empty((h * s, width * s), np.float32), s)
+    numba_entry(w, "upsample", lambda x: output((h * s, width * s), np.float32), s)
     return w

@@ -124,3 +124,32 @@ def newton(x, out, n, BLOCK: mk.constexpr):
 def atomic_histogram(x, bins, n, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     mk.atomic_add(bins, mk.load(x, i, i < n, 0), 1, i < n)
+
+
+@eas.kernel
+def row_scales(x, s, out, n, W, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, i, i < n) * mk.load(s, i // W, i < n), i < n)
+
+
+@eas.kernel
+def taken_rows(x, rows, out, n, W, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, mk.load(rows, i // W, i < n) * W + i % W, i < n), i < n)
+
+
+@eas.kernel
+def bias_tiles(x, b, out, M, N, BM: mk.constexpr, BN: mk.constexpr):
+    r = mk.program_id(0) * BM + mk.arange(0, BM)[:, None]
+    c = mk.program_id(1) * BN + mk.arange(0, BN)[None, :]
+    inside = (r < M) & (c < N)
+    mk.store(out, r * N + c, mk.load(x, r * N + c, inside) + mk.load(b, c, c < N), inside)
+
+
+@eas.kernel
+def stride_loop(x, out, n, THREADS: mk.constexpr):
+    row, t = mk.program_id(0), mk.tid(0, THREADS)
+    total = 0.0
+    for c in range(t, n, THREADS):
+        total += mk.load(x, row * n + c)
+    mk.store(out, row * THREADS + t, total)

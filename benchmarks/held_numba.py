@@ -82,20 +82,14 @@ def stencil(x, out):
 
 @jit
 def channels_first(x, out):
-    images, c, hw = out.shape
-    for row in numba.prange(images * c):
-        image, channel = row // c, row % c
-        for p in range(hw):
-            out[image, channel, p] = x[image, p, channel]
+    images, rows, columns = out.shape
+    for row in numba.prange(images * rows):
+        image, r = row // rows, row % rows
+        for c in range(columns):
+            out[image, r, c] = x[image, c, r]
 
 
-@jit
-def channels_last(x, out):
-    images, hw, c = out.shape
-    for row in numba.prange(images * hw):
-        image, p = row // hw, row % hw
-        for channel in range(c):
-            out[image, p, channel] = x[image, channel, p]
+channels_last = channels_first  # pixels and channels change places either way
 
 
 @jit
@@ -132,3 +126,35 @@ def newton(x, out):
         while abs(root * root - x[i]) > np.float32(1e-5) * x[i]:
             root = np.float32(0.5) * (root + x[i] / root)
         out[i] = root
+
+
+@jit
+def row_scales(x, s, out):
+    for r in numba.prange(x.shape[0]):
+        for c in range(x.shape[1]):
+            out[r, c] = x[r, c] * s[r]
+
+
+@jit
+def taken_rows(x, rows, out):
+    for r in numba.prange(rows.size):
+        for c in range(x.shape[1]):
+            out[r, c] = x[rows[r], c]
+
+
+@jit
+def bias_tiles(x, b, out):
+    for r in numba.prange(x.shape[0]):
+        for c in range(x.shape[1]):
+            out[r, c] = x[r, c] + b[c]
+
+
+@jit
+def thread_sums(x, out):
+    threads = out.shape[1]
+    for r in numba.prange(x.shape[0]):
+        for t in range(threads):
+            out[r, t] = np.float32(0)
+        for first in range(0, x.shape[1], threads):
+            for t in range(min(threads, x.shape[1] - first)):
+                out[r, t] += x[r, first + t]

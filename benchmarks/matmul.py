@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output
 
 
 def workloads() -> list[Workload]:
@@ -24,19 +24,19 @@ def matmul(m: int, k: int, n: int, name: str = "matmul") -> Workload:
     def _(a, b):
         from eas import lib
 
-        out = np.empty((m, n), np.float32)
+        out = output((m, n), np.float32)
         return lambda: lib.matmul(a, b, out)
 
     @w.entry("numpy")
     def _(a, b):
-        out = np.empty((m, n), np.float32)
+        out = output((m, n), np.float32)
         return lambda: np.matmul(a, b, out=out)
 
     @w.entry("torch")
     def _(a, b):
         from benchmarks.torch_peer import tensors, torch
 
-        ta, tb, out = tensors(a, b, np.empty((m, n), np.float32))
+        ta, tb, out = tensors(a, b, output((m, n), np.float32))
         return lambda: torch.mm(ta, tb, out=out)
 
     if n == 1:
@@ -45,7 +45,7 @@ def matmul(m: int, k: int, n: int, name: str = "matmul") -> Workload:
         def _(a, b):
             from benchmarks import numba_peer
 
-            vector, out = b.reshape(k), np.empty(m, np.float32)
+            vector, out = b.reshape(k), output(m, np.float32)
             return lambda: (numba_peer.matvec(a, vector, out), out[:, None])[1]
 
     @w.entry("jax", allocates=True)

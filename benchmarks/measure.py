@@ -114,7 +114,7 @@ def _repeats(call: Call) -> int:
         call()
         now = time.perf_counter()
         once = min(once, now - start)
-        if now > end:
+        if now > end and once * WARM_CALLS > WARM_SECONDS:  # a single slow one may have compiled something
             break
     return max(1, int(SAMPLE_SECONDS / max(once, 1e-9)))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import baselines
 from benchmarks.peers import BUILD
-from benchmarks.registry import Call
+from benchmarks.registry import Call, output_like
 
 SOURCE = Path(__file__).with_name("peer.mojo")
 
@@ -42,6 +42,6 @@ def library() -> ctypes.CDLL:
 
 def over_rows(name: str, x: np.ndarray, rows: int, a: float = 0.0, b: float = 0.0) -> Call:
     """A call of a Mojo function over x as a matrix of that many rows."""
-    out = np.empty_like(x)
+    out = output_like(x)
     function = ctypes.cast(getattr(library(), name), ctypes.c_void_p)
     return baselines.bind("over_rows", function, x, out, a, b, rows, x.size // rows, answer=out)

@@ -64,6 +64,33 @@ class Workload:
         return lambda prepare: self.entries.append(Entry(peer, prepare, allocates))
 
 
+_outputs: dict[tuple[tuple[int, ...], np.dtype[Any]], np.ndarray] = {}
+
+
+def output(shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    """Memory for an answer, the same for all participants of a row: pages that are slow are nobody's bad luck."""
+    key = (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype)
+    if key not in _outputs:
+        _outputs[key] = np.empty(*key)
+    return _outputs[key]
+
+
+def output_like(x: np.ndarray) -> np.ndarray:
+    """Memory for an answer of the shape and dtype of x."""
+    return output(x.shape, x.dtype)
+
+
+def forget_outputs() -> None:
+    """Before a row: its outputs are its own."""
+    _outputs.clear()
+
+
+def spoil_outputs() -> None:
+    """Before a participant: the answers of the one before it are gone."""
+    for out in _outputs.values():
+        out.view(np.uint8)[...] = 0xA5
+
+
 def workloads(names: list[str] | None = None) -> list[Workload]:
     """Every row, or those whose name or title starts with one of the names."""
     rows = [w for group in GROUPS for w in import_module(f"benchmarks.{group}").workloads()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output_like
 
 EPS = 1e-5
 
@@ -35,28 +35,28 @@ def softmax(rows: int, cols: int) -> Workload:
     def _(x):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.softmax(x, out)
 
     @w.entry("c")
     def _(x):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("softmax", x, out, rows, cols, answer=out)
 
     @w.entry("numba")
     def _(x):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.softmax(x, out), out)[1]
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors, torch
 
-        t, out = tensors(x, np.empty_like(x))
+        t, out = tensors(x, output_like(x))
         return lambda: torch.softmax(t, 1, out=out)
 
     @w.entry("torch.compile", allocates=True)
@@ -75,7 +75,7 @@ def softmax(rows: int, cols: int) -> Workload:
     def _(x):
         from benchmarks import halide_peer
 
-        return halide_peer.softmax(x, np.empty_like(x))
+        return halide_peer.softmax(x, output_like(x))
 
     @w.entry("mojo")
     def _(x):
@@ -104,21 +104,21 @@ def layer_norm(rows: int, cols: int) -> Workload:
     def _(x, weight, bias):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.layer_norm(x, weight, bias, EPS, out)
 
     @w.entry("c")
     def _(x, weight, bias):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("layer_norm", x, weight, bias, out, rows, cols, EPS, answer=out)
 
     @w.entry("numba")
     def _(x, weight, bias):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.layer_norm(x, weight, bias, out, np.float32(EPS)), out)[1]
 
     @w.entry("torch", allocates=True)
@@ -148,7 +148,7 @@ def layer_norm(rows: int, cols: int) -> Workload:
     def _(x, weight, bias):
         from benchmarks import halide_peer
 
-        return halide_peer.layer_norm(x, weight, bias, np.empty_like(x), EPS)
+        return halide_peer.layer_norm(x, weight, bias, output_like(x), EPS)
 
     @w.entry("pocl")
     def _(x, weight, bias):
@@ -171,21 +171,21 @@ def rms_norm(rows: int, cols: int) -> Workload:
     def _(x, weight):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.rms_norm(x, weight, EPS, out)
 
     @w.entry("c")
     def _(x, weight):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("rms_norm", x, weight, out, rows, cols, EPS, answer=out)
 
     @w.entry("numba")
     def _(x, weight):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.rms_norm(x, weight, out, np.float32(EPS)), out)[1]
 
     @w.entry("torch", allocates=True)
@@ -211,7 +211,7 @@ def rms_norm(rows: int, cols: int) -> Workload:
     def _(x, weight):
         from benchmarks import halide_peer
 
-        return halide_peer.layer_norm(x, weight, None, np.empty_like(x), EPS, centre=False)
+        return halide_peer.layer_norm(x, weight, None, output_like(x), EPS, centre=False)
 
     @w.entry("pocl")
     def _(x, weight):
@@ -229,33 +229,33 @@ def cumsum(rows: int, cols: int) -> Workload:
     def _(x):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.cumsum(x, out)
 
     @w.entry("numpy")
     def _(x):
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: np.cumsum(x, axis=1, out=out)
 
     @w.entry("c")
     def _(x):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("cumsum", x, out, rows, cols, answer=out)
 
     @w.entry("numba")
     def _(x):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.cumsum(x, out), out)[1]
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors, torch
 
-        t, out = tensors(x, np.empty_like(x))
+        t, out = tensors(x, output_like(x))
         return lambda: torch.cumsum(t, 1, out=out)
 
     @w.entry("jax", allocates=True)

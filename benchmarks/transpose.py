@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.registry import Bar, Workload
+from benchmarks.registry import Bar, Workload, output_like
 
 
 def workloads() -> list[Workload]:
@@ -22,33 +22,33 @@ def transpose(n: int) -> Workload:
     def _(x):
         from eas import lib
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: lib.transpose(x, out)
 
     @w.entry("numpy")
     def _(x):
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (np.copyto(out, x.T), out)[1]
 
     @w.entry("c")
     def _(x):
         from benchmarks.baselines import bind
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return bind("transpose", x, out, n, n, answer=out)
 
     @w.entry("numba")
     def _(x):
         from benchmarks import numba_peer
 
-        out = np.empty_like(x)
+        out = output_like(x)
         return lambda: (numba_peer.transpose(x, out, 32), out)[1]
 
     @w.entry("torch")
     def _(x):
         from benchmarks.torch_peer import tensors
 
-        t, out = tensors(x, np.empty_like(x))
+        t, out = tensors(x, output_like(x))
         return lambda: out.copy_(t.t())
 
     @w.entry("jax", allocates=True)
@@ -61,6 +61,6 @@ def transpose(n: int) -> Workload:
     def _(x):
         from benchmarks import halide_peer
 
-        return halide_peer.transpose(x, np.empty_like(x))
+        return halide_peer.transpose(x, output_like(x))
 
     return w

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.held import cdiv, numba_entry, random, row
-from benchmarks.registry import Workload
+from benchmarks.registry import Workload, output
 
 WIDE = 8192  # a block much longer than the rows it adds up
 STEP = 256
@@ -23,15 +23,15 @@ def carried_sums() -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty(m, np.float32)
+        out = output(m, np.float32)
         return lambda: (k.carried_sums[m,](x, out, n, BLOCK=WIDE), out)[1]
 
     @w.entry("numpy")
     def _(x):
-        out = np.empty(m, np.float32)
+        out = output(m, np.float32)
         return lambda: x.sum(1, out=out)
 
-    numba_entry(w, "row_sums", lambda x: np.empty(m, np.float32))
+    numba_entry(w, "row_sums", lambda x: output(m, np.float32))
     return w
 
 
@@ -43,10 +43,10 @@ def newton() -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty(n, np.float32)
+        out = output(n, np.float32)
         return lambda: (k.newton[cdiv(n, STEP),](x, out, n, BLOCK=STEP), out)[1]
 
-    numba_entry(w, "newton", lambda x: np.empty(n, np.float32))
+    numba_entry(w, "newton", lambda x: output(n, np.float32))
     return w
 
 
@@ -60,7 +60,7 @@ def atomic_histogram(log_n: int, bins: int) -> Workload:
     def _(x):
         from benchmarks import held_kernels as k
 
-        out = np.empty(bins, np.int32)
+        out = output(bins, np.int32)
 
         def call():
             out.fill(0)
@@ -73,7 +73,7 @@ def atomic_histogram(log_n: int, bins: int) -> Workload:
     def _(x):
         from benchmarks.baselines import bind
 
-        out = np.empty(bins, np.int32)
+        out = output(bins, np.int32)
         return bind("histogram", x, out, n, bins, answer=out)
 
     return w
