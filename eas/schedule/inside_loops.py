@@ -10,6 +10,7 @@ from eas.schedule.combines import inline
 from eas.schedule.elements import Elements
 from eas.schedule.members import mask_of
 from eas.schedule.row_parts import Inside
+from eas.schedule.runs import Span
 from eas.schedule.streams import can_stream, is_light, stream_unaligned
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def plan_runs(nest: NestLoops, part: Inside) -> Loops | None:
         masks = [m for inst in nest.members if (m := mask_of(inst)) is not None]
         at = lambda i: nest.index(part.bases, i, 2)  # noqa: E731
         allowed, streams = _allowed(nest, part), frozenset(part.streams)
-        return nest.runs.emit(part.end, at, masks, part.known, part.accumulators, vector, streams, allowed)
+        return nest.runs.emit(Span(part.end, at, masks, part.known, part.accumulators, vector, streams, allowed))
 
     return emit
 

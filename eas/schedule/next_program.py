@@ -37,24 +37,25 @@ class NextProgram:
         self._args = {arg.value for arg in module.args}
 
     def ask(self, elements: Elements, load: Inst, address: Value) -> None:
-        """At the address of a vector that a program reads again: the same one of the next program, else what follows."""
+        """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
         pointer, e = load.operands[0], elements.e
-        nbytes = math.prod(pointer.shape) * pointer.dtype.nbytes
-        if not dict(load.attrs).get("again"):
-            if elements.is_slow and pointer.shape[-1] * pointer.dtype.nbytes >= _LONG_NBYTES:
-                e.inst("ask", [e.emit("addptr", address, e.const(_AHEAD_NBYTES // pointer.dtype.nbytes))])
+        nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
+        if is_again and math.prod(pointer.shape) * nbytes <= _MOST_NBYTES:
+            steps = [self._step(elements, term) for term in self._moved(pointer) or ()]
+        elif not is_again and elements.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
+            steps = [e.const(_AHEAD_NBYTES // nbytes)]
+        else:
             return
-        if nbytes > _MOST_NBYTES:
-            return
-        moved = self._moved(pointer)
-        if not moved:
-            return
-        for term in moved:
-            step = e.const(term.number)
-            for factor in term.times:
-                step = e.emit("mul", elements.at(factor, ()), step)
+        for step in steps:
             address = e.emit("addptr", address, step)
-        e.inst("ask", [address])
+        if steps:
+            e.inst("ask", [address])
+
+    def _step(self, elements: Elements, term: _Term) -> Value:
+        step = elements.e.const(term.number)
+        for factor in term.times:
+            step = elements.e.emit("mul", elements.at(factor, ()), step)
+        return step
 
     def _moved(self, value: Value) -> tuple[_Term, ...] | None:
         """What a number or address grows by from program to program; None if that is not so simple."""

@@ -51,7 +51,7 @@ def _reloaded(region: Region, facts: _Facts, copies: dict[Inst, Inst]) -> Region
     made: list[Inst] = []
     for inst in region.body:
         for load in wanted.get(inst, ()):
-            again = replace(load, outs=(Value(load.out.type, load.out.hint),), attrs=(*load.attrs, ("again", True)))
+            again = replace(load, outs=(Value(load.out.type, load.out.hint),), attrs=tuple(sorted({**dict(load.attrs), "again": True}.items())))
             copies[again] = load
             made.append(again)
             inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))

@@ -35,6 +35,20 @@ class _Mode:
     lines: dict[Inst, int] = field(default_factory=dict)  # -> step
 
 
+@dataclass(frozen=True, eq=False)
+class Span:
+    """A loop from 0 to `end`, a multiple of the lanes, as its nest sees it."""
+
+    end: Value
+    index_at: Callable[[Value], tuple[Index, ...]]
+    masks: Sequence[Value]
+    known: frozenset[Known]
+    carried: Sequence[Value]
+    body: Body  # writes one vector
+    streams: frozenset[Inst]
+    can_stream: Value | None
+
+
 def arithmetic(members: Sequence[Inst]) -> dict[Value, Inst]:
     """The results of a nest that are computed from its other values at the same position only."""
     return {
@@ -118,105 +132,70 @@ class Runs:
 
     # --- loops ------------------------------------------------------------------------------
 
-    def emit(
-        self,
-        end: Value,
-        index_at: Callable[[Value], tuple[Index, ...]],
-        masks: Sequence[Value],
-        known: frozenset[Known],
-        carried: Sequence[Value],
-        body: Body,
-        streams: frozenset[Inst],
-        can_stream: Value | None,
-    ) -> list[Value]:
-        """The loop from 0 to `end`, a multiple of the lanes; `body` writes one vector."""
+    def emit(self, span: Span) -> list[Value]:
+        """The loop of a span; what the reductions are after it."""
         e = self.e
-        remainders = Remainders(self, self.modes[-1].divisions, index_at)
-        whole = _Run(self, self.modes[0], index_at(e.const(0)), known, remainders)
-        has_masks = bool(_Run(self, self.modes[0], index_at(e.const(0)), known, remainders).limits(masks))
+        remainders = Remainders(self, self.modes[-1].divisions, span.index_at)
+        whole = self._run(span, e.const(0), remainders)
+        # Another one: a run knows its masks after it was asked.
+        has_masks = bool(self._run(span, e.const(0), remainders).limits(span.masks))
         if not self.least or (has_masks and masks_are_slow(self.members, self.p.target)):
-            return self._vectors(end, index_at, masks, known, carried, body, streams, can_stream, remainders)
+            return self._vectors(span, remainders)
         is_exact = whole.are_short(_FEW if has_masks else _LONG)
-        if can_stream is not None:  # stores past the cache are aligned
-            is_exact = e.emit("and", is_exact, e.emit("not", can_stream))
-
-        def exactly() -> Sequence[Value]:
-            self._exactly(end, index_at, known, body, remainders)
-            return ()
-
-        def vectors() -> Sequence[Value]:
-            return self._vectors(end, index_at, masks, known, carried, body, streams, can_stream, remainders)
-
-        e.inst("if", [is_exact], {}, [e.region([], exactly), e.region([], vectors)])
+        if span.can_stream is not None:  # stores past the cache are aligned
+            is_exact = e.emit("and", is_exact, e.emit("not", span.can_stream))
+        sides = [e.region([], lambda write=write: write(span, remainders)) for write in (self._exactly, self._vectors)]
+        e.inst("if", [is_exact], {}, sides)
         return []
 
-    def _exactly(
-        self,
-        end: Value,
-        index_at: Callable[[Value], tuple[Index, ...]],
-        known: frozenset[Known],
-        body: Body,
-        remainders: Remainders,
-    ) -> None:
+    def _run(self, span: Span, i: Value, found: Remainders, mode: _Mode | None = None) -> _Run:
+        return _Run(self, mode or self.modes[0], span.index_at(i), span.known, found)
+
+    def _exactly(self, span: Span, remainders: Remainders) -> list[Value]:
         """Run by run, each to its last element."""
         e = self.e
 
-        def test(i: Value, *_: Value) -> Sequence[Value]:
-            return [e.emit("lt", i, end)]
-
         def step(i: Value, *values: Value) -> Sequence[Value]:
             found = remainders.like(values)
-            run = _Run(self, self.modes[0], index_at(i), known, found)
-            room = e.emit("cast", run.room(i, end), type=I32)
-            run.to_the_end(i, room, body)
+            run = self._run(span, i, found)
+            room = e.emit("cast", run.room(i, span.end), type=I32)
+            run.to_the_end(i, room, span.body)
             return [e.emit("add", i, room), *found.behind(room).numbers()]
 
-        numbers = remainders.numbers()
-        kinds = [I32, *(v.type for v in numbers)]
-        e.inst("while", [e.const(0), *numbers], {}, [e.region(kinds, test), e.region(kinds, step, ["i"])])
+        self._while(span.end, remainders.numbers(), step)
+        return []
 
-    def _vectors(
-        self,
-        end: Value,
-        index_at: Callable[[Value], tuple[Index, ...]],
-        masks: Sequence[Value],
-        known: frozenset[Known],
-        carried: Sequence[Value],
-        body: Body,
-        streams: frozenset[Inst],
-        can_stream: Value | None,
-        remainders: Remainders,
-    ) -> list[Value]:
+    def _vectors(self, span: Span, remainders: Remainders) -> list[Value]:
         """Whole vectors, of which those that cross into the next run divide."""
         e, count = self.e, len(remainders.numbers())
-
-        def test(i: Value, *_: Value) -> Sequence[Value]:
-            return [e.emit("lt", i, end)]
 
         def step(i: Value, *values: Value) -> Sequence[Value]:
             found = remainders.like(values)
             at, held, is_over, rest = i, list(values[count:]), None, e.const(self.lanes)
             for mode in self.modes:
-                run = _Run(self, mode, index_at(i), known, found)
-                stop, is_over, is_whole = run.stop(i, end, masks, is_over)
-                held = run.loops(i, stop, held, body, streams, can_stream)
+                run = self._run(span, i, found, mode)
+                stop, is_over, is_whole = run.stop(i, span.end, span.masks, is_over)
+                held = run.loops(i, stop, held, span.body, span.streams, span.can_stream)
                 at = e.emit("max", at, stop)
                 rest = e.emit("select", is_whole, e.const(0), rest)
-            following = e.emit("min", e.emit("add", at, rest), end)
+            following = e.emit("min", e.emit("add", at, rest), span.end)
             found = found.behind(e.emit("sub", at, i))
 
             def vector(i: Value, *values: Value) -> Sequence[Value]:
-                elements = self.elements(known)
+                elements = self.elements(span.known)
                 elements.lines = found.in_lanes(elements)
-                return body(elements, i, list(values))
+                return span.body(elements, i, list(values))
 
             held = _loop(e, at, following, held, self.lanes, vector)
             return [following, *found.behind_vector(e.emit("gt", following, at)).numbers(), *held]
 
-        wide = [*remainders.numbers(), *_wide(e, carried, self.lanes)]
-        kinds = [I32, *(v.type for v in wide)]
-        regions = [e.region(kinds, test), e.region(kinds, step, ["i"])]
-        return list(e.inst("while", [e.const(0), *wide], {}, regions).outs[1 + count :])
+        return self._while(span.end, [*remainders.numbers(), *_wide(e, span.carried, self.lanes)], step)[count:]
+
+    def _while(self, end: Value, carried: Sequence[Value], step: Callable[..., Sequence[Value]]) -> list[Value]:
+        """From 0 to `end`, by steps that say where they ended; what is carried, afterwards."""
+        e, kinds = self.e, [I32, *(v.type for v in carried)]
+        test = e.region(kinds, lambda i, *_: [e.emit("lt", i, end)])
+        return list(e.inst("while", [e.const(0), *carried], {}, [test, e.region(kinds, step, ["i"])]).outs[1:])
 
 
 class _Run:
