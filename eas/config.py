@@ -125,7 +125,7 @@ cache_dir = Setting(
     "EAS_CACHE_DIR", "", _CACHE_DIR,
     "the disk cache; by default ~/.cache/eas, on macOS ~/Library/Caches/eas",
 )
-check_bounds = Setting("EAS_CHECK_BOUNDS", "0", _FLAG, "1 checks every load and store against its buffer")
+check_bounds = Setting("EAS_CHECK_BOUNDS", "0", _FLAG, "1 checks every load, store and gather against its buffer or block")
 sim_cache_dir = Setting(
     "EAS_SIM_CACHE_DIR", "", Kind("a directory", lambda text: Path(text).expanduser() if text else cache_dir() / "sim"),
     "what the software Metal has compiled; by default the folder sim of the disk cache",

@@ -66,6 +66,7 @@ class Emitter:
         self.bases: dict[Value, int] = {
             a.value: i for i, a in enumerate(module.args) if a.is_buffer
         }
+        self.shared: list[Inst] = []  # allocations of threadgroup memory: their numbers come after those of the arguments
         self.logs: list[LogFormat] = []
         self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
         self.uses_streams = False
@@ -95,7 +96,8 @@ class Emitter:
     def _programs(self) -> None:
         """One program after another; ids count up as a number of three digits does."""
         t = self.t
-        first, second, size, other = self._axes()
+        (first, size), (second, other), (third, _) = self._axes()
+        _, count = self.module.attr("joined") or (0, 1)
         for line in (
             f"%row = sdiv i64 %begin, %{size}",
             f"%first0 = srem i64 %begin, %{size}",
@@ -109,18 +111,27 @@ class Emitter:
             "%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]",
             f"%{first} = phi i64 [ %first0, %entry ], [ %first1, %program_end ]",
             f"%{second} = phi i64 [ %second0, %entry ], [ %second1, %program_end ]",
-            "%pid2 = phi i64 [ %third0, %entry ], [ %third1, %program_end ]",
+            f"%{third} = phi i64 [ %third0, %entry ], [ %third1, %program_end ]",
             "%more = icmp slt i64 %program, %end",
             "br i1 %more, label %run, label %done",
         ):
             t.line(line)
         t.label("run")
+        for line in (
+            f"%last_program = add nsw i64 %program, {count - 1}",
+            "%is_given = icmp slt i64 %last_program, %end",
+            f"%last_id = add nsw i64 %{first}, {count - 1}",
+            f"%is_there = icmp slt i64 %last_id, %{size}",
+            "%is_joined = and i1 %is_given, %is_there",
+            f"%step = select i1 %is_joined, i64 {count}, i64 1",
+        ):
+            t.line(line)
         self.region(self.module.body)
         t.line("br label %program_end")
         t.label("program_end")
         for line in (
-            "%next_program = add nsw i64 %program, 1",
-            f"%first_up = add nsw i64 %{first}, 1",
+            "%next_program = add nsw i64 %program, %step",
+            f"%first_up = add nsw i64 %{first}, %step",
             f"%first_over = icmp eq i64 %first_up, %{size}",
             "%first1 = select i1 %first_over, i64 0, i64 %first_up",
             "%carry = zext i1 %first_over to i64",
@@ -128,17 +139,21 @@ class Emitter:
             f"%second_over = icmp eq i64 %second_up, %{other}",
             "%second1 = select i1 %second_over, i64 0, i64 %second_up",
             "%carry2 = zext i1 %second_over to i64",
-            "%third1 = add nsw i64 %pid2, %carry2",
+            f"%third1 = add nsw i64 %{third}, %carry2",
             "br label %programs",
         ):
             t.line(line)
 
     def _rows_of_programs(self) -> None:
-        """One row after another, each through all programs side by side."""
+        """One row after another, each through all programs side by side.
+
+        Of tiles a thread takes as many rows, all along the grid, as it was given programs: they are whole rows of memory.
+        """
         t = self.t
-        first, second, size, other = self._axes()
+        (first, size), (second, other), (third, _) = self._axes()
         body = self.module.body.body
-        loop = next(inst for inst in body if inst.op.name == "loop")
+        rows = self.module.attr("rows")
+        loop = next(inst for inst in body if inst.op.name == "loop") if rows > 1 else None
         for line in (
             "br label %groups",
             "groups:",
@@ -149,33 +164,40 @@ class Emitter:
             f"%row = sdiv i64 %group, %{size}",
             f"%start = srem i64 %group, %{size}",
             f"%{second} = srem i64 %row, %{other}",
-            f"%pid2 = sdiv i64 %row, %{other}",
+            f"%{third} = sdiv i64 %row, %{other}",
             f"%room = sub i64 %{size}, %start",
             "%row_end = add i64 %group, %room",
             "%is_cut = icmp slt i64 %row_end, %end",
             "%group_end = select i1 %is_cut, i64 %row_end, i64 %end",
+            "%row_start = sub i64 %group, %start",
+            f"%to = add i64 {'%row_end' if rows > 1 else '%group_end'}, 0",
+            *self._share("first_i", "%start", rows, size),
+            "%stop = sub i64 %group_end, %row_start",
+            *self._share("last_i", "%stop", rows, size),
             "br label %rows",
             "rows:",
-            "%i = phi i32 [ 0, %run ], [ %next_i, %row_done ]",
-            f"%in_tile = icmp slt i32 %i, {self.module.attr('rows')}",
+            "%i = phi i32 [ %first_i, %run ], [ %next_i, %row_done ]",
+            "%in_tile = icmp slt i32 %i, %last_i",
             "br i1 %in_tile, label %programs, label %groups",
             "programs:",
-            "%program = phi i64 [ %group, %rows ], [ %next_program, %program_end ]",
-            "%in_group = icmp slt i64 %program, %group_end",
+            f"%program = phi i64 [ {'%row_start' if rows > 1 else '%group'}, %rows ], [ %next_program, %program_end ]",
+            "%in_group = icmp slt i64 %program, %to",
             "br i1 %in_group, label %piece, label %row_done",
             "piece:",
-            "%since = sub i64 %program, %group",
-            f"%{first} = add i64 %start, %since",
+            f"%{first} = sub i64 %program, %row_start",
         ):
             t.line(line) if not line.endswith(":") else t.label(line[:-1])
-        for inst in body[: body.index(loop)]:
-            self.inst(inst)
-        self.regs[loop.regions[0].params[0]] = Reg("%i", "i32")
-        self.region(loop.regions[0])
+        if loop is None:
+            self.region(self.module.body)
+        else:
+            for inst in body[: body.index(loop)]:
+                self.inst(inst)
+            self.regs[loop.regions[0].params[0]] = Reg("%i", "i32")
+            self.region(loop.regions[0])
         for line in (
             "br label %program_end",
             "program_end:",
-            "%next_program = add nsw i64 %program, 1",
+            f"%next_program = add nsw i64 %program, {self.module.attr('walk')}",
             "br label %programs",
             "row_done:",
             "%next_i = add i32 %i, 1",
@@ -183,11 +205,17 @@ class Emitter:
         ):
             t.line(line) if not line.endswith(":") else t.label(line[:-1])
 
-    def _axes(self) -> tuple[str, str, str, str]:
-        """The program ids that change most and second most often, and the sizes of their axes."""
-        if self.module.attr("axis_1_first"):
-            return "pid1", "pid0", "gy", "gx"
-        return "pid0", "pid1", "gx", "gy"
+    def _share(self, name: str, programs: str, rows: int, size: str) -> tuple[str, ...]:
+        """The rows of tiles that are the share of so many of the programs of an axis; all without rows."""
+        if rows == 1:
+            return (f"%{name} = add i32 0, {int(name == 'last_i')}",)
+        return f"%{name}_all = mul i64 {programs}, {rows}", f"%{name}_part = sdiv i64 %{name}_all, %{size}", f"%{name} = trunc i64 %{name}_part to i32"
+
+    def _axes(self) -> list[tuple[str, str]]:
+        """The program ids and the sizes of their axes, those first that change most often."""
+        axes = [("pid0", "gx"), ("pid1", "gy"), ("pid2", "gz")]
+        first, _ = self.module.attr("joined") or (int(bool(self.module.attr("axis_1_first"))), 1)
+        return [axes[first], *(axis for k, axis in enumerate(axes) if k != first)]
 
     def _arguments(self) -> None:
         t = self.t
@@ -247,11 +275,23 @@ class Emitter:
         self.logs.append(LogFormat(inst["prefix"], inst["dtypes"], inst["shapes"]))
         return len(self.logs) - 1
 
+    def _allocation(self, index: int) -> Inst | None:
+        """The threadgroup memory that a number of a buffer stands for."""
+        return self.shared[index - len(self.module.args)] if index >= len(self.module.args) else None
+
     def buffer(self, index: int) -> Reg:
-        return self.regs[self.module.args[index].value]
+        own = self._allocation(index)
+        return self.regs[self.module.args[index].value if own is None else own.out]
+
+    def buffer_name(self, index: int) -> str:
+        own = self._allocation(index)
+        return self.module.args[index].name if own is None else own["name"]
 
     def buffer_size(self, index: int) -> Reg:
-        """Elements of a buffer argument; the host passes them behind everything else."""
+        """Elements of a buffer; of arguments the host passes them behind everything else."""
+        own = self._allocation(index)
+        if own is not None:
+            return self.t.number(own["size"], "i64")
         at = self.t.let(
             f"getelementptr i64, ptr %args, i64 {len(self.module.args) + 5 + index}", "ptr", 1
         )
@@ -262,8 +302,14 @@ class Emitter:
     def _program_id(self, inst: Inst) -> None:
         self.regs[inst.out] = self.t.let(f"trunc i64 %pid{inst['axis']} to i32", "i32", 1)
 
+    def _is_joined(self, inst: Inst) -> None:
+        self.regs[inst.out] = Reg("%is_joined", "i1")
+
     def _num_programs(self, inst: Inst) -> None:
         self.regs[inst.out] = self.t.let(f"trunc i64 %g{'xyz'[inst['axis']]} to i32", "i32", 1)
+
+    def _programs_left(self, inst: Inst) -> None:
+        self.regs[inst.out] = self.t.let("sub i64 %to, %program", "i64", 1)
 
     def _const(self, inst: Inst) -> None:
         self.regs[inst.out] = self.t.number(inst["value"], register_type(inst.out.dtype))
@@ -282,9 +328,11 @@ class Emitter:
             f"getelementptr inbounds i8, ptr %scratch, i64 {at}", "ptr", 1, "slot"
         )
 
-    _alloc_tg = (
-        _scratch  # threads run in lockstep on one thread: its memory is a slot like any other
-    )
+    def _alloc_tg(self, inst: Inst) -> None:
+        """Threads run in lockstep on one thread: its memory is a slot like any other, but users index it."""
+        self._scratch(inst)
+        self.bases[inst.out] = len(self.module.args) + len(self.shared)
+        self.shared.append(inst)
 
     def _loop(self, inst: Inst) -> None:
         """start <= i < end in steps of `lanes`; carried values are vectors."""
@@ -303,13 +351,14 @@ class Emitter:
         t = self.t
         start, end, step = (self.regs[v] for v in inst.operands[:3])
         zero, one = t.like(0, start), t.like(1, start)
-        up, down = t.compare("icmp sgt", step, zero), t.compare("icmp slt", step, zero)
+        less = "icmp slt" if inst.operands[0].dtype.is_signed else "icmp ult"
+        up, down = t.compare(less, zero, step), t.compare(less, step, zero)
         span = t.select(up, t.op("sub", end, start), t.op("sub", start, end))
         size = t.select(up, step, t.op("sub", zero, step))
         safe = t.select(t.compare("icmp eq", size, zero), one, size)
-        rounded = t.op("udiv", t.op("add", span, t.op("sub", safe, one)), safe)
-        runs_up = t.op("and", up, t.compare("icmp slt", start, end))
-        runs_down = t.op("and", down, t.compare("icmp sgt", start, end))
+        rounded = t.op("add", t.op("udiv", t.op("sub", span, one), safe), one)  # `span + safe` may be too long
+        runs_up = t.op("and", up, t.compare(less, start, end))
+        runs_down = t.op("and", down, t.compare(less, end, start))
         trips = t.select(t.op("or", runs_up, runs_down), rounded, zero)
         carried = self._varying([self.regs[v] for v in inst.operands[3:]])
         self._counted(inst, zero, trips, one, carried, (start, step))
@@ -451,6 +500,8 @@ _STRUCTURAL = frozenset(
     {
         "program_id",
         "num_programs",
+        "is_joined",
+        "programs_left",
         "const",
         "lane",
         "scratch",

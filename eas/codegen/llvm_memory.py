@@ -22,7 +22,14 @@ from eas.codegen.llvm_text import (
 )
 from eas.codegen.memory_formats import alignment, either, from_memory, stored_type, to_memory, when
 from eas.codegen.panels import contract_panels
-from eas.codegen.past_cache import can_stream, is_apart, store_past, store_some_past, stream_head
+from eas.codegen.past_cache import (
+    can_stream,
+    is_apart,
+    store_past,
+    store_single_past,
+    store_some_past,
+    stream_head,
+)
 from eas.codegen.relayout import relayout, turn
 from eas.codegen.sort_rows import sort_row
 from eas.codegen.vector_scan import vscan
@@ -118,6 +125,8 @@ def _vstore(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg,
         t.line(f"store {value}, {pointer}, align {alignment(kind)}")
     elif lanes == 1:
         _guarded_store(emitter, kind, pointer, value, operands[2])
+    elif dict(inst.attrs).get("singly"):
+        store_single_past(emitter, value, pointer, t.splat(operands[2], lanes))
     else:
         mask = t.splat(operands[2], lanes)
 
@@ -194,11 +203,34 @@ def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, 
 
 
 def _stride_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
-    kind, (pointer, step) = inst.operands[0].type, operands
+    kind, (pointer, step, *masks) = inst.operands[0].type, operands
+    if masks:
+        return _stride_load_some(emitter, inst, pointer, step, masks)
     if emitter.check_bounds:
         return _checked_load(emitter, inst, [_spread(emitter, kind, pointer, step)])
     raw = strided.load(emitter.t, stored_type(kind), pointer, step, emitter.lanes, alignment(kind))
     return from_memory(emitter.t, raw, kind)
+
+
+def _stride_load_some(emitter: Emitter, inst: Inst, pointer: Reg, step: Reg, masks: Sequence[Reg]) -> Any:
+    """As `_vload`, of elements further apart."""
+    t, lanes, kind, attrs = emitter.t, emitter.lanes, inst.operands[0].type, dict(inst.attrs)
+    element = stored_type(kind)
+    mask = t.splat(masks[0], lanes)
+    nothing = Reg("zeroinitializer", element, lanes)
+    if emitter.check_bounds or not strided.can_load_some(element, step, lanes):
+        return _checked_load(emitter, inst, [_spread(emitter, kind, pointer, step), is_on(t, mask), *masks[1:]])
+    is_zero = len(masks) == 1 or masks[1].text == zero_of(kind.dtype).text
+    other = nothing if is_zero else t.splat(masks[1], lanes)
+
+    def read() -> Reg:
+        return strided.load_some(t, pointer, int(step.text), mask, other, alignment(kind), attrs.get("middle", (0, 0)))
+
+    if attrs.get("sure"):
+        return read()
+    found: list[Reg] = []
+    skipped, loaded = when(emitter, _any(t, is_on(t, mask)), lambda: found.append(read()))
+    return t.let(f"phi {nothing.type} [ {other.text}, %{skipped} ], [ {found[0].text}, %{loaded} ]", element, lanes)
 
 
 def _near_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
@@ -374,7 +406,7 @@ def _checked(
         t, pointer = emitter.t, operands[0]
         is_run = inst.op.name in ("vload", "vstore")
         lanes = emitter.lanes if is_run else max(r.lanes for r in operands)
-        nbytes = inst.operands[0].dtype.nbytes
+        nbytes = bits_of(stored_type(inst.operands[0].type)) // 8
         address = t.convert("ptrtoint", t.splat(pointer, lanes), "i64")
         start = t.convert("ptrtoint", t.splat(emitter.buffer(base), lanes), "i64")
         index = t.op("sdiv", t.op("sub", address, start), t.number(nbytes, "i64", lanes))
@@ -403,7 +435,7 @@ def _report_lanes(emitter: Emitter, inst: Inst, base: int, wrong: Reg, index: Re
     """Report the first lane that is outside."""
     t = emitter.t
     kind = 3 if inst.op.has(Trait.WRITES) else 2
-    place = emitter.place(emitter.module.args[base].name, inst.loc)
+    place = emitter.place(emitter.buffer_name(base), inst.loc)
     size = emitter.buffer_size(base)
     if wrong.lanes == 1:
         report(emitter, wrong, kind, place, [str(index), str(size)])

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eas.codegen.llvm_text import Reg, Text, bits_of
+from eas.codegen.memory_formats import when
 from eas.ir import Inst
 from eas.schedule.target import STREAM_NBYTES
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
-_CACHE_NBYTES = 1 << 23
+_CACHE_NBYTES = 1 << 24
 _PAGE_NBYTES = 1 << 12  # processors compare loads with stores under way by their places in pages of this size
 _UNDER_WAY_NBYTES = 1 << 8  # that stores have written at the time of a load
 
@@ -22,6 +23,18 @@ def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
     emitter.uses_streams = True
     for piece, at in zip(_pieces(emitter.t, value), _places(emitter.t, value, pointer), strict=True):
         emitter.t.line(f"store {piece}, {at}, align {STREAM_NBYTES}, !nontemporal !0")
+
+
+def store_single_past(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
+    """Store the lanes of a mask past the cache, one by one; those of fewer than 4 bytes do not get there."""
+    t, emitter.uses_streams = emitter.t, True
+    for lane in range(value.lanes):
+
+        def store(lane: int = lane) -> None:
+            at = t.let(f"getelementptr {value.element}, {pointer}, i64 {lane}", "ptr", 1)
+            t.line(f"store {t.extract(value, lane)}, {at}, align {bits_of(value.element) // 8}, !nontemporal !0")
+
+        when(emitter, t.extract(mask, lane), store)
 
 
 def store_some_past(

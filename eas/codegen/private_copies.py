@@ -10,7 +10,7 @@ from eas.codegen.llvm_text import Reg, Text, bits_of, memory_type
 from eas.dtypes import DType
 from eas.ir import Arg
 
-COPY_NBYTES = 1 << 15  # of a copy: what an L1 cache holds
+COPY_NBYTES = 1 << 18  # of a copy: what an L2 cache holds
 PrivateBuffer = tuple[int, str, int]  # argument, what its atomics do, elements that a program changes
 
 

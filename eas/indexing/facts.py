@@ -80,6 +80,10 @@ def _small_numbers(module: IRModule, info: IndexInfo) -> Iterator[Fact]:
         if inst.op.name in ("floordiv", "mod") and (module.mode == "thread" or inst.operands[0].shape):
             found = arguments.get(_whole(inst.operands[1], info.forms.origin))
             yield from (Fact(kind, found.name) for kind in ("positive", *NEAR) if found is not None)
+    inner = [i for loop in insts if loop.op.name == "for" for i in walk(loop.regions[0]) if i.op.name == "for"]
+    for inst in inner:  # the taps of a small filter
+        found = arguments.get(inst.operands[1]) if any(out.shape for out in inst.outs) or module.mode == "thread" else None
+        yield from (Fact(kind, found.name) for kind in NEAR if found is not None)
 
 
 class _ThreadStrides:

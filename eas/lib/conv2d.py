@@ -18,6 +18,7 @@ CONV_TILE = (64, 64, 64)  # output channels, output pixels, elements of a filter
 ROW_TILE = (64, 128, 256)  # output channels, pixels of an output row, elements of a filter
 SHORT_ROW = 32  # pixels: rows up to this long are joined
 PLANE_TILE = (8, 128)  # pixels of one channel
+WIDE_ROW = 64  # pixels: in rows longer than this the pixels of a channel follow each other better than tiles do
 MIN_CHANNELS = 16  # of a group: products over fewer are joined
 
 
@@ -189,8 +190,8 @@ class _Conv:
 
 def _depthwise(conv: _Conv, x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     (_, h, w), (o, oh, ow), (kh, kw) = conv.given, conv.made, conv.taps
-    if (oh, ow, *conv.step) == (h, w, 1, 1):
-        br, bp = 0, strip(h * w, FLAT_BLOCK)
+    if (oh, ow, *conv.step) == (h, w, 1, 1) and w > WIDE_ROW:
+        br, bp = 0, strip(h * w, FLAT_BLOCK // 2)
         grid = mk.cdiv(h * w, bp), 1, conv.images * o
     else:
         br, bp = even_tile(oh, PLANE_TILE[0], 1), even_tile(ow, PLANE_TILE[1], 8)

@@ -79,6 +79,8 @@ def _stream_head_rule(
 def _stride_load_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     need_pointer("stride_load", types[0])
     need_dtype("stride_load step", types[1], INTS)
+    if len(types) > 2 and types[2] != Type(dtypes.i32):  # what `hold` made
+        need_mask("stride_load", types[2], ())
     return (Type(types[0].dtype),)
 
 
@@ -117,15 +119,17 @@ def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
 
 register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S))
 register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S))
+register(Op("programs_left", "scheduled", "", fixed(dtypes.i64), "How many programs side by side the thread has still to run, with this one.", Trait.PURE | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
 register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S))
 register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S))
 register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first that stores past the cache can start at; -1 if they should not.", Trait.PURE | _S))
-register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so. `lanes` as in vload.", Trait.WRITES | _S))
-register(Op("stride_load", "scheduled", "ptr, step", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. What is in between may be read too.", Trait.READS | _S))
+register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so, and one lane after the other there if `singly`. `lanes` as in vload.", Trait.WRITES | _S))
+register(Op("stride_load", "scheduled", "ptr, step, mask?, other?", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. Without a mask what is in between may be read too. `sure` and `middle` as in vload.", Trait.READS | _S))
 register(Op("near_load", "scheduled", "ptr, ahead", _near_load_rule, "Lane l reads ptr[ahead]; ptr is the same in all lanes, and from lane to lane `ahead` stays or grows by one.", Trait.READS | _S))
 register(Op("table_load", "scheduled", "ptr, index, count", _near_load_rule, "Lane l reads ptr[index]; ptr and count are the same in all lanes, which count up from 0 to count - 1, again and again.", Trait.READS | _S))
 register(Op("stride_store", "scheduled", "ptr, step, value", nothing(_check_stride_store), "Lane l writes ptr[l * step]; ptr and step are the same in all lanes.", Trait.WRITES | _S))
+register(Op("is_joined", "scheduled", "", fixed(dtypes.bool_), "Whether this program and those behind it, `count` together, are done at once.", Trait.PURE | _S, attrs=("count",)))
 register(Op("vany", "scheduled", "cond", lambda types, attrs, regions: (types[0],), "Whether one lane is true.", Trait.PURE | _S))
 register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
 register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, attrs=("copies", "stride")))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from eas import dtypes
 from eas.ir import Inst, IRModule, Region, Value, make
+from eas.passes.range_length import range_length
 from eas.passes.rewriting import Rewriter, rewrite
 from eas.types import Type
+
+_I64 = Type(dtypes.i64)
 
 
 def derive_inductions(module: IRModule) -> IRModule:
@@ -46,7 +50,8 @@ def _without(inst: Inst, steps: dict[int, Value], rw: Rewriter) -> list[Value]:
     counter = Value(region.params[0].type, region.params[0].hint)
     head: list[Inst] = []
     mapping: dict[Value, Value] = {region.params[0]: counter}
-    count = _count(head, counter, start, step)
+    first, pace = rw.literal(start), rw.literal(step)
+    count = _count(head, counter, start, step, first is not None and first >= 0 and pace is not None and pace > 0)
     for k, amount in steps.items():
         mapping[region.params[1 + k]] = _advanced(head, inits[k], amount, count)
     kept = [k for k in range(len(inits)) if k not in steps]
@@ -58,7 +63,7 @@ def _without(inst: Inst, steps: dict[int, Value], rw: Rewriter) -> list[Value]:
     new = rw.append(make("for", operands, {}, [inner], inst.loc, [inst.outs[k].hint for k in kept]))
     results = dict(zip(kept, new.outs, strict=True))
     tail: list[Inst] = []
-    trips = _trips(tail, start, end, step)
+    trips = range_length(partial(_emit, tail), start, end, step, pace)
     finals = {k: _advanced(tail, inits[k], amount, trips) for k, amount in steps.items()}
     for made in tail:
         rw.append(made)
@@ -70,18 +75,11 @@ def _emit(out: list[Inst], name: str, *operands: Value, **attrs: object) -> Valu
     return out[-1].out
 
 
-def _count(out: list[Inst], counter: Value, start: Value, step: Value) -> Value:
-    """How many iterations came before this one."""
+def _count(out: list[Inst], counter: Value, start: Value, step: Value, is_near: bool) -> Value:
+    """How many iterations came before this one; a distance of two numbers of 32 bits may need more."""
+    if not is_near and counter.dtype.bits < _I64.dtype.bits:
+        counter, start, step = (_emit(out, "cast", v, type=_I64) for v in (counter, start, step))
     return _emit(out, "truncdiv", _emit(out, "sub", counter, start), step)
-
-
-def _trips(out: list[Inst], start: Value, end: Value, step: Value) -> Value:
-    """Python's len(range(start, end, step))."""
-    zero = _emit(out, "const", value=0, type=start.type)
-    sign = _emit(out, "sign", step)
-    span = _emit(out, "sub", end, start)
-    rounded = _emit(out, "sub", _emit(out, "add", span, step), sign)
-    return _emit(out, "max", _emit(out, "truncdiv", rounded, step), zero)
 
 
 def _advanced(out: list[Inst], init: Value, amount: Value, count: Value) -> Value:

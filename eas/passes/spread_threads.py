@@ -12,6 +12,7 @@ from eas.errors import ModeMismatch, Unsupported
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.passes.carry_offsets import carry_offsets
 from eas.passes.check_convergence import check_convergence
+from eas.passes.range_length import range_length
 from eas.passes.rewriting import Rewriter, ScopedDict
 from eas.types import Space, Type
 from eas.uniformity import Levels, Uniformity, decision, is_uniform, uniformity
@@ -327,7 +328,7 @@ class _Spreader(Rewriter):
         """A lane goes on while it has trips left: counting them cannot overflow at the end."""
         (body,) = inst.regions
         start, end, by = (self.widen(b) for b in bounds)
-        trips = self.trip_count(start, end, by, self.literal(bounds[2]))
+        trips = range_length(self.emit, start, end, by, self.literal(bounds[2]))
         nothing, one = (self.filled(n, trips.dtype) for n in (0, 1))
 
         def step(params: Sequence[Value]) -> tuple[list[Value], Value]:
@@ -390,27 +391,6 @@ class _Spreader(Rewriter):
             self.append(make("yield", kept, loc=inst.loc))
         region = Region((counter, *params), tuple(body))
         return self.append(make("for", [first, *bounds[1:], *inits], {}, [region], inst.loc)).outs
-
-    def trip_count(self, start: Value, end: Value, by: Value, known: float | None) -> Value:
-        """How often a range loop runs, unsigned: a distance of two numbers may not fit their type.
-
-        `known` is the step if it is a constant.
-        """
-        if known is not None and known > 0:
-            lo, hi, size, runs = start, end, by, self.emit("lt", start, end)
-        else:
-            zero = self.filled(0, by.dtype)
-            down = self.emit("lt", by, zero)
-            lo, hi = self.emit("select", down, end, start), self.emit("select", down, start, end)
-            size = self.emit("select", down, self.emit("neg", by), by)
-            runs = self.emit("and", self.emit("lt", lo, hi), self.emit("ne", by, zero))
-        unsigned = by.type.with_dtype(dtypes.parse(f"u{by.dtype.bits}"))
-        count = self.emit("bitcast", self.emit("sub", hi, lo), type=unsigned)
-        if known != 1:
-            one = self.filled(1, unsigned.dtype)
-            size = self.emit("bitcast", size, type=unsigned)
-            count = self.emit("add", self.emit("truncdiv", self.emit("sub", count, one), size), one)
-        return self.emit("select", runs, count, self.filled(0, unsigned.dtype))
 
     def while_active(
         self,

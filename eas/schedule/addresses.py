@@ -1,7 +1,8 @@
 """Addresses of neighbours in memory, in parts: what a loop over lanes does not change, its counter, and a number.
 
 All loads of a row then share a register, and differ in the number that the instruction itself adds.
-Positions that are stored to or loaded from fit 32 bits, so that the parts may be added in any order.
+A position fits 32 bits, and what is left without its counter and a number does too, unless one of those is below 0:
+then the parts are added in 64.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eas.ir import Value
-from eas.schedule.elements import INDEX_MAPS, Elements, Index
+from eas.schedule.elements import I64, INDEX_MAPS, Elements, Index
 
 
 @dataclass
@@ -17,15 +18,21 @@ class _Parts:
     fixed: list[tuple[Value, int]] = field(default_factory=list)  # and their signs
     moving: list[Value] = field(default_factory=list)
     number: int = 0
+    is_above: bool = False  # whether what moves may be below 0, so that the rest is above the position
 
 
 def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> Value:
     """The address of the first lane."""
-    first = tuple(ix.first() for ix in index)
     inst = elements.definition(pointer)
+    while inst is not None and inst.op.name in INDEX_MAPS and pointer not in elements.slots and elements.loads_strides:
+        index, pointer = INDEX_MAPS[inst.op.name](inst, index), inst.operands[0]
+        inst = elements.definition(pointer)
+    first = tuple(ix.first() for ix in index)
     if not elements.loads_strides or inst is None or inst.op.name != "addptr" or pointer in elements.slots:
         return elements.at(pointer, first)
     base, offset = inst.operands
+    if not offset.dtype.is_signed:  # parts of a number that went through 0 are far from each other
+        return elements.at(pointer, first)
     parts = _Parts()
     _collect(elements, offset, index, 1, parts)
     if not parts.moving or not parts.fixed:
@@ -33,6 +40,8 @@ def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) 
     e, at = elements.e, elements.at(base, first)
     total: Value | None = None
     for value, sign in sorted(parts.fixed, key=lambda part: -part[1]):
+        if value.type != I64 and len(parts.fixed) > 1 and (parts.number < 0 or parts.is_above):
+            value = e.emit("cast", value, type=I64)
         if total is None:
             total = value if sign > 0 else e.emit("neg", value)
         else:
@@ -41,7 +50,7 @@ def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) 
     at = e.emit("addptr", at, total)
     for value in parts.moving:
         at = e.emit("addptr", at, value)
-    return e.emit("addptr", at, e.const(parts.number)) if parts.number else at
+    return e.emit("addptr", at, e.const(parts.number, I64)) if parts.number else at
 
 
 def _collect(elements: Elements, value: Value, index: tuple[Index, ...], sign: int, parts: _Parts) -> None:
@@ -59,5 +68,8 @@ def _collect(elements: Elements, value: Value, index: tuple[Index, ...], sign: i
     elif inst is not None and name == "arange" and sign > 0 and index[0].lanes and not index[0].is_general:
         parts.moving.append(elements.position(index[0].first()))
         parts.number += inst["start"]
+    elif name == "mul" and sign > 0 and elements.step(value, index):
+        parts.moving.append(elements.at(value, tuple(ix.first() for ix in index)))
+        parts.is_above = True
     else:
         parts.fixed.append((elements.at(value, tuple(ix.first() for ix in index)), sign))

@@ -45,19 +45,23 @@ def _at_end(elements: Elements, loops: list[Inst], is_last: bool) -> Elements:
     there = elements.nested()
     formulas, scalars = dict(there.formulas), dict(there.scalars)
     there.formulas, there.scalars = formulas, scalars
-    e = elements.e
+    e, unknown = elements.e, set[Value]()  # what is carried or loaded, and all that follows from it
     for loop in loops:
         start, end = (there.at(v, ()) for v in loop.operands[:2])
         counter = loop.regions[0].params[0]
         scalars[counter] = e.emit("sub", end, e.const(1, end.type)) if is_last else start
-        _evaluate(there, formulas, scalars, loop.regions[0])
+        unknown.update(loop.regions[0].params[1:])
+        _evaluate(there, formulas, scalars, unknown, loop.regions[0])
     return there
 
 
-def _evaluate(there: Elements, formulas: dict[Value, Inst], scalars: dict[Value, Value], region: Region) -> None:
+def _evaluate(
+    there: Elements, formulas: dict[Value, Inst], scalars: dict[Value, Value], unknown: set[Value], region: Region
+) -> None:
     for inst in region.body[:-1]:
         is_formula = inst.op.has(Trait.ELEMENTWISE) or inst.op.has(Trait.SHAPE) or inst.op.name == "const"
-        if inst.regions or not inst.op.is_pure or not is_formula:
+        if inst.regions or not inst.op.is_pure or not is_formula or not unknown.isdisjoint(inst.operands):
+            unknown.update(inst.outs)
             continue
         if any(v.shape for v in (*inst.operands, *inst.outs)):
             formulas.update(dict.fromkeys(inst.outs, inst))

@@ -130,6 +130,7 @@ class Stride:
 
     factor: int
     times: tuple[tuple[Value, tuple[Index, ...]], ...] = ()
+    wraps: bool = False  # not so where an unsigned number of 32 bits goes through 0, which only lanes that are off may do
 
 
 def first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -172,6 +173,7 @@ class Elements:
         self.lines: Mapping[Value, Line] = {}
         self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
         self.past: Value | None = None  # whether those with a mask do, in this launch
+        self.some: Value | None = None  # the lanes that they store, one by one
         self.masks: HeldMasks | None = None  # of loads in loops inside the nest
         self.shared: set[Value] = set()  # results of loads that are one element for all lanes
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
@@ -282,6 +284,11 @@ class Elements:
     def step(self, value: Value, index: tuple[Index, ...]) -> int | None:
         """The difference between neighbouring lanes, None if it is not one known number."""
         stride = self.stride(value, index)
+        return None if stride is None or stride.times or stride.wraps else stride.factor
+
+    def step_inside(self, pointer: Value, index: tuple[Index, ...]) -> int | None:
+        """The same of addresses that are all inside of a buffer: an offset does not go through 0 there."""
+        stride = self.stride(pointer, index)
         return None if stride is None or stride.times else stride.factor
 
     def stride(self, value: Value, index: tuple[Index, ...]) -> Stride | None:
@@ -314,9 +321,10 @@ class Elements:
             return Stride(0)
         if len(moving) > 1:
             is_sum = name in ("add", "sub", "addptr") and not any(s.times for s in strides)
-            return Stride(strides[0].factor + strides[1].factor * (-1 if name == "sub" else 1)) if is_sum else None
+            factor = strides[0].factor + strides[1].factor * (-1 if name == "sub" else 1)
+            return Stride(factor, wraps=any(s.wraps for s in strides) or _is_widened(inst)) if is_sum else None
         (which,) = moving
-        only = strides[which]
+        only = replace(strides[which], wraps=strides[which].wraps or (which == len(strides) - 1 and _is_widened(inst)))
         if name in ("add", "addptr") or name in HINTS:
             return only
         if name == "sub":
@@ -329,7 +337,7 @@ class Elements:
         other = inst.operands[1 - which]
         factor = self.literal(other)
         if factor is not None and not only.times:
-            return Stride(int(factor) * only.factor)
+            return replace(only, factor=int(factor) * only.factor)
         return replace(only, times=(*only.times, (other, first_lane(index))))
 
     def number(self, stride: Stride) -> Value:
@@ -352,6 +360,13 @@ class Elements:
             if inst is not None and inst.op.name == "const"
             else self.e.literals.get(value)
         )
+
+
+def _is_widened(inst: Inst) -> bool:
+    """Whether the last operand is an unsigned number of 32 bits, of which 64 are made."""
+    source = inst.operands[-1].dtype
+    is_wider = inst.op.name == "addptr" or (inst.op.name == "cast" and inst.out.dtype.bits > source.bits)
+    return is_wider and source.is_int and not source.is_signed and source.bits == 32
 
 
 # --- views: where an element of a formula comes from ----------------------------------------------

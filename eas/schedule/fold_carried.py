@@ -34,6 +34,7 @@ def fold_carried(module: IRModule) -> IRModule:
     if not loops:
         return module
     made, used = producers(module), uses(module)
+    contracts = module.attr("math", "safe") != "safe"
     sums: dict[Value, _Sum] = {}
     for loop in loops:
         for k, out in enumerate(loop.outs):
@@ -42,7 +43,7 @@ def fold_carried(module: IRModule) -> IRModule:
                 continue
             start = _start(loop, k, reductions[out], made)
             is_alone = used[update.outs[0]] == used[_carried(loop, k)] == 1
-            if start is not None and is_alone and _combines(loop, k, update, reductions[out]):
+            if start is not None and is_alone and _combines(loop, k, update, reductions[out], contracts):
                 sums[out] = _Sum(start, update, reductions[out])
     reduced = {found.reduce for found in sums.values()}
 
@@ -67,8 +68,11 @@ def _start(loop: Inst, k: int, reduce: Inst, made: Producers) -> float | int | b
     return value
 
 
-def _combines(loop: Inst, k: int, update: Inst, reduce: Inst) -> bool:
-    """Whether an iteration combines carried block k with something, as the reduction does."""
+def _combines(loop: Inst, k: int, update: Inst, reduce: Inst, contracts: bool) -> bool:
+    """Whether an iteration combines carried block k with something, as the reduction does.
+
+    A user's own `fma` rounds once, which a product that is added up later would not. With `contracts` the kernel allows that.
+    """
     block, region = _carried(loop, k), loop.regions[0]
     if math.prod(block.shape) <= _FEW or update not in region.body:
         return False
@@ -76,7 +80,7 @@ def _combines(loop: Inst, k: int, update: Inst, reduce: Inst) -> bool:
         return False
     name = reduce.regions[0].body[0].op.name
     if update.op.name == "fma":
-        return name == "add" and update.operands[2] is block
+        return contracts and name == "add" and update.operands[2] is block
     return update.op.name == name and block in update.operands
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from eas.ir import Inst, Value, walk
 from eas.schedule.addresses import first_address
 from eas.schedule.elements import Elements, Index, Known, axes
-from eas.schedule.masks import Conjunct, conjuncts
+from eas.schedule.masks import I64, Conjunct, conjuncts
 from eas.schedule.tails import nothing
 from eas.schedule.target import CpuTarget
 from eas.types import Type
@@ -82,7 +82,7 @@ def _is_shared(pointer: Value, inside: Mapping[Value, Inst]) -> bool:
 
 
 def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
-    """A masked load of neighbours: nothing is read where a condition is false for all lanes."""
+    """A masked load of neighbours, or of every second to fourth of them: nothing is read where a condition is false for all lanes."""
     e, (pointer, mask, *other) = elements.e, inst.operands
     whole, lanes = _split(elements, mask, index)
 
@@ -94,7 +94,10 @@ def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks:
         attrs: dict[str, Any] = {"sure": True} if extra else {}
         if extra and masks.middle is not None and _key(lanes) <= masks.inside:
             attrs["middle"] = masks.middle
-        return e.inst("vload", [first_address(inner, pointer, index), *extra], attrs).outs
+        at, step = first_address(inner, pointer, index), elements.step(pointer, index)
+        if step == 1:
+            return e.inst("vload", [at, *extra], attrs).outs
+        return e.inst("stride_load", [at, e.const(step, I64), *extra], attrs).outs
 
     if not whole:
         return read()[0]

@@ -11,7 +11,8 @@ from eas.schedule.elements import Elements
 from eas.schedule.members import mask_of
 from eas.schedule.row_parts import Inside
 from eas.schedule.runs import Span
-from eas.schedule.streams import can_stream, is_light, stream_unaligned
+from eas.schedule.stream_rows import StreamRow, are_alike, is_repeatable
+from eas.schedule.streams import can_stream
 
 if TYPE_CHECKING:
     from eas.schedule.nest_loops import NestLoops
@@ -20,24 +21,17 @@ _LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
 Loops = Callable[[], list[Value]]  # emits loops, and returns what the reductions are after them
 
 
-def plan_aligned_stream(nest: NestLoops, part: Inside) -> Loops | None:
-    """One light store to a large output that nobody reads: it is worth reaching an aligned address first."""
+def plan_row_stream(nest: NestLoops, part: Inside) -> Loops | None:
+    """Stores to large outputs that nobody reads: past the cache from any address on."""
     is_plain = not part.accumulators and not nest.runs.modes and _is_from_0(nest, part)
-    if len(part.streams) != 1 or not is_plain or not is_light(nest.members):
+    if not are_alike(part.streams) or not is_plain or not is_repeatable(nest):
         return None
-    chosen = frozenset(part.streams)
 
-    def vectors(start: Value, stop: Value, lanes: int, streamed: bool) -> None:
-        nest.part(part.bases, start, stop, lanes, part.known, [], chosen if streamed else frozenset())
-
-    def single(i: Value) -> None:
-        inner = nest.p.elements(part.known)
-        inner.streams = chosen
-        nest.body(inner, nest.index(part.bases, i, 1), [])
+    def ordinary() -> None:
+        _vectors(nest, part)
 
     def emit() -> list[Value]:
-        first = nest.index(part.bases, part.begin, 2)
-        stream_unaligned(nest.elements(), part.streams[0], first, part.end, nest.lanes, vectors, single)
+        StreamRow(nest, part.bases, part.end, part.known, part.streams).emit(ordinary)
         return []
 
     return emit

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from eas.ir import Value
 from eas.schedule.inside_loops import (
-    plan_aligned_stream,
     plan_plain,
+    plan_row_stream,
     plan_runs,
     plan_stream,
     plan_two_runs,
@@ -54,10 +54,10 @@ ALONG: Kinds[Row, None] = {
     "parts": plan_parts,  # all masks hold, then vectors with masks or single elements
 }
 
-# Where all masks hold. Runs and aligned streams start at the beginning of the row: a late start excludes runs,
+# Where all masks hold. Runs and streamed rows start at the beginning of the row: a late start excludes runs,
 # and parts that start late are streamed if at all by aligned luck.
 INSIDE: Kinds[Inside, list[Value]] = {
-    "aligned stream": plan_aligned_stream,  # one light store past the cache: single elements up to an aligned address
+    "row stream": plan_row_stream,  # one store past the cache: single elements at the ends, vectors from an aligned address on
     "runs": plan_runs,  # a divided index: vectors between the multiples of the divisor
     "two runs": plan_two_runs,  # a long reduction: memory is read faster in two places
     "stream": plan_stream,  # other stores past the cache, where their address happens to be aligned

@@ -36,7 +36,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering.unread = {a.value for a in unread}
     lowering.may_end_early, lowering.carried = readers_know_tails(module)
     lowering.turned = turned_nests(module, target)
-    lowering.in_rows = bool(module.attr("rows"))
+    lowering.in_rows, lowering.walk = bool(module.attr("rows")), module.attr("walk", 1)
     lowering.next_program = NextProgram(module)
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
@@ -55,6 +55,7 @@ class Program(Statements):
         self.tails: dict[Value, Tail] = {}  # those that are not
         self.carried: set[tuple[Inst, int]] = set()  # loops, and which of their blocks may end early
         self.in_rows = False  # whether the rows of a tile go on through the tiles beside it
+        self.walk = 1  # the tiles side by side of which a row is one
         self.next_program: NextProgram | None = None
         self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 

@@ -64,7 +64,7 @@ def emit_parts(nest: NestLoops, row: Row, has_full: bool = True) -> None:
 
 def _rest(nest: NestLoops, row: Row) -> Value | None:
     """Where the elements behind the last vector end, if there are any."""
-    return row.end if nest.whole < nest.extent else None
+    return row.end if nest.whole < nest.extent or row.bounds.span is not None else None
 
 
 def _short_vectors(nest: NestLoops, bases: tuple[Value, ...], start: Value, bounds: Bounds) -> Value:

@@ -47,6 +47,12 @@ class Bounds:
         self.lanes: dict[Known, Value] = {}  # of those that only the first lanes satisfy: how many
         self.known_later: set[Known] = set()  # those that the first lanes may not satisfy
         self.starts: list[Value] = []
+        self.span: Value | None = None  # where the row ends, whatever the masks say
+
+    def end_at(self, span: Value) -> None:
+        """Let a row end with a number of elements that only the launch knows."""
+        self.span = span
+        self.limits.append(span)
 
     def like(self) -> Bounds:
         """Empty ones that take nothing which is known here."""
@@ -78,9 +84,10 @@ class Bounds:
             return
         a, b = inst.operands
         name, steps = inst.op.name, [elements.step(v, where) for v in (a, b)]
-        if steps == [0, 1]:
-            a, b, name, steps = b, a, _MIRRORED[name], [1, 0]
-        if steps != [1, 0] or a.dtype.is_float or a.dtype.max > dtypes.i64.max:
+        if steps[0] == 0:
+            a, b, name, steps = b, a, _MIRRORED[name], steps[::-1]
+        step, fixed = steps
+        if step is None or step < 1 or fixed != 0 or a.dtype.is_float or a.dtype.max > dtypes.i64.max:
             return
         # The unsigned numbers of a block may start below 0, as large ones, and be small later.
         if name in ("ge", "gt") and not (a.dtype.is_signed and self._starts_late(elements, condition, where)):
@@ -88,10 +95,12 @@ class Bounds:
         first = tuple(ix.first() for ix in where)
         left, right = (elements.at(v, first) for v in (a, b))
         count = self._distance(left, right, int(name in ("le", "gt")))
+        if step > 1:
+            count = self.e.emit("floordiv", self.e.emit("add", count, self.e.const(step - 1, I64)), self.e.const(step, I64))
         if name in ("lt", "le"):
             self.known.add((condition, axes(where)))
             self.limits.append(count)
-            if a.dtype.is_signed:
+            if a.dtype.is_signed and step == 1:
                 self.lanes[condition, axes(where)] = count
         else:
             self.known_later.add((condition, axes(where)))
@@ -121,11 +130,20 @@ class Bounds:
 
     def stop(self, extent: int) -> Value:
         """The first position from which on every condition on lanes is false."""
-        limit, *others = self.lanes.values()
+        limit, *others = self.lanes.values() or [self.e.const(_FAR, I64)]
         for other in others:
             limit = self.e.emit("max", limit, other)
         limit = self.e.emit("min", limit, self.e.const(extent, I64))
+        if self.span is not None:
+            limit = self.e.emit("min", limit, self.span)
         return self.e.emit("cast", self.e.emit("max", limit, self.e.const(0, I64)), type=Type(dtypes.i32))
+
+    def room(self, extent: int, lanes: int = 1) -> Value:
+        """The elements of the row whatever the masks say, in whole vectors."""
+        if self.span is None:
+            return self.e.const(extent // lanes * lanes)
+        small = self.e.emit("cast", self.e.emit("min", self.span, self.e.const(extent, I64)), type=Type(dtypes.i32))
+        return self.e.emit("and", small, self.e.const(-lanes)) if lanes > 1 else small
 
     def start(self, extent: int, lanes: int) -> Value:
         """The start of the part in which every condition that is known later holds, in whole vectors."""

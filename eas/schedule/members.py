@@ -12,7 +12,7 @@ from eas.schedule.held_masks import load_shared, load_vector
 from eas.schedule.masks import conjuncts
 from eas.schedule.near_loads import near_load
 from eas.schedule.tails import nothing
-from eas.schedule.target import CpuTarget
+from eas.schedule.target import NEAR_STEPS, CpuTarget
 from eas.types import Type
 
 
@@ -61,7 +61,7 @@ def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     """What a load reads at one position."""
     pointer = inst.operands[0]
-    if elements.masks is not None and len(inst.operands) > 1 and elements.step(pointer, index) == 1:
+    if elements.masks is not None and len(inst.operands) > 1 and _takes_masks(elements, pointer, index):
         return load_vector(elements, inst, index, elements.masks)
     if elements.masks is not None and len(inst.operands) == 2 and elements.step(pointer, index) == 0:
         return load_shared(elements, inst, index, elements.masks)
@@ -69,7 +69,7 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     extra = [] if mask is None else [mask]
     if mask is not None and len(inst.operands) > 2:
         extra.append(elements.at(inst.operands[2], index))
-    step = elements.step(pointer, index)
+    step = elements.step_inside(pointer, index) if mask is None else elements.step(pointer, index)
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
         address = first_address(elements, pointer, index)
@@ -81,11 +81,19 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
         return elements.e.emit("load", elements.at(pointer, first_lane(index)))
     if has_lanes and step == 0 and mask is not None and elements.loads_strides:
         return _load_shared(elements, pointer, index, extra)
-    stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
+    is_run = has_lanes and elements.loads_strides and (mask is None or _takes_masks(elements, pointer, index))
+    stride = elements.stride(pointer, index) if is_run else None
     if stride is not None:
-        return elements.e.emit("stride_load", elements.at(pointer, first_lane(index)), elements.number(stride))
+        return elements.e.emit("stride_load", first_address(elements, pointer, index), elements.number(stride), *extra)
     near = near_load(elements, pointer, index) if has_lanes and mask is None else None
     return near if near is not None else elements.e.emit("load", elements.at(pointer, index), *extra)
+
+
+def _takes_masks(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> bool:
+    """Whether lanes read neighbours, or elements so near to each other that whole vectors of masks find them."""
+    step = elements.step(pointer, index)
+    is_near = elements.loads_strides and pointer.dtype.nbytes == 4
+    return step == 1 or (is_near and step in NEAR_STEPS)
 
 
 def _load_shared(elements: Elements, pointer: Value, index: tuple[Index, ...], extra: Sequence[Value]) -> Value:
@@ -103,10 +111,14 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     stored = elements.at(value, index)
     attrs = {"stream": True} if inst in elements.streams else {}
     has_lanes = any(ix.lanes for ix in index)
-    if has_lanes and elements.step(pointer, index) == 1:
+    step = elements.step_inside(pointer, index) if mask is None else elements.step(pointer, index)
+    if has_lanes and step == 1:
         address = first_address(elements, pointer, index)
         if mask is not None and attrs and elements.past is not None:
             extra, attrs = [mask, elements.past], {}
+        elif attrs and elements.some is not None:
+            extra = [elements.some if mask is None else elements.e.emit("and", mask, elements.some)]
+            attrs = {"singly": True}
         elements.e.inst("vstore", [address, stored, *extra], attrs)
         return
     stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
@@ -144,6 +156,7 @@ def _control(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     operands = [elements.at(v, index) for v in (*head, *inits)]
     go_on = wish(inst) if is_each(inst) else None
     regions = [_element_region(elements, region, index, go_on) for region in inst.regions]
+    elements.e.loc = inst.loc
     new = elements.e.inst(inst.op.name, operands, {}, regions)
     for old, out in zip(inst.outs, new.outs, strict=True):
         elements.local[old] = out
@@ -162,6 +175,7 @@ def _element_region(
         for old, new in zip(region.params, params, strict=True):
             (inner.local if old.shape else inner.scalars)[old] = new  # type: ignore[index]
         for inst in region.body[:-1]:
+            elements.e.loc = inst.loc or elements.e.loc
             if go_on is not None and inst in go_on[1]:
                 if not inst.out.shape:
                     any_lane = elements.e.emit("vany", inner.at(go_on[0], index))
@@ -171,7 +185,7 @@ def _element_region(
                     inst.op.name, [inner.at(v, ()) for v in inst.operands], dict(inst.attrs)
                 )
                 inner.scalars.update(zip(inst.outs, made.outs, strict=True))  # type: ignore[attr-defined]
-            elif inst.op.is_pure and not inst.regions:
+            elif inst.op.is_pure and not inst.regions and inst.op.name not in _MEMBERS:
                 inner.formulas.update(dict.fromkeys(inst.outs, inst))  # type: ignore[attr-defined]
             else:
                 member(inner, inst, index)

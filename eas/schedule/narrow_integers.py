@@ -1,7 +1,7 @@
 """Integers of 8 and 16 bits that were widened stay short where that makes no difference: more of them fit into a register.
 
 Arithmetic in 32 bits is done in 16 where ranges prove that everything fits. What is only compared with one
-number stays as short as it is, whatever the number.
+number stays as short as it is, whatever the number. What ends in 8 or 16 bits is computed there if only low bits matter.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from eas.dtypes import DType
 from eas.ir import Inst, IRModule, Value
 from eas.passes.rewriting import Rewriter, rewrite
 from eas.ranges import Range, Ranges, value_ranges
+from eas.schedule.low_bits import LowBits
 from eas.types import Type
 
 # Right in 16 bits when operands and result fit: wrapping does not matter to the first, the others never wrap then.
@@ -34,6 +35,10 @@ class _Narrowing:
         self._module = module
         self._widened: dict[Value, Value] = {}  # blocks, and the short ones that they are casts of
         self._short: dict[Value, tuple[Value, Range]] = {}  # of values of 32 bits: the same in fewer
+
+    @cached_property
+    def _low_bits(self) -> LowBits:
+        return LowBits(self._module)
 
     @cached_property
     def _ranges(self) -> Ranges:
@@ -59,6 +64,9 @@ class _Narrowing:
                 self._short[inst.out] = source, self._ranges[inst.out]
         elif source in self._short and inst.out.dtype.bits < 32:
             return (rw.emit("cast", self._short[source][0], type=inst.out.type),)
+        elif self._short and inst.out.dtype.is_int and inst.out.dtype.bits in (8, 16):
+            low = self._low_bits.cast(source, inst.out.type, self._short, rw)
+            return None if low is None else (low,)
         return None
 
     def _comparison(self, inst: Inst, rw: Rewriter) -> Sequence[Value] | None:

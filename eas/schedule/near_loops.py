@@ -34,7 +34,9 @@ class _Finder:
         return self._near[loop]
 
     def _look(self, loop: Inst) -> bool:
-        shape = next(out.shape for out in loop.outs if out.shape)
+        shape = next((out.shape for out in loop.outs if out.shape), None)
+        if shape is None:  # a loop of numbers, or one that only stores
+            return False
         if math.prod(shape) * 4 <= self.most:
             return True  # one step of a nest is all of the block: the order of the loads does not change
         region = loop.regions[0]

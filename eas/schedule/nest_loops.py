@@ -25,6 +25,7 @@ from eas.schedule.program_order import axes_of
 from eas.schedule.relayout import contiguous, moved_into
 from eas.schedule.row_parts import Gap, Inside, Row
 from eas.schedule.runs import Runs
+from eas.schedule.shared_rows import RowSharing
 from eas.schedule.streams import are_apart, is_light, is_stream
 from eas.schedule.sums import is_sum, lanes_of
 from eas.schedule.tails import nothing
@@ -103,7 +104,9 @@ class NestLoops:
         self.into = into or {}
         self.rank = len(shape)
         self.order = order or range(self.rank)  # the axes, from the outermost loop to the lanes
-        self.extent = shape[self.order[-1]]
+        self.block = shape[self.order[-1]]
+        self.extent = self.block * program.walk
+        self.sharing = RowSharing(members, program.formulas)
         self.has_sums = is_sum(members) and tuple(self.order) == tuple(range(self.rank))
         self.lanes = self._choose_lanes()
         self.reductions: list[_Reduction] = []
@@ -144,13 +147,13 @@ class NestLoops:
             return 1
         widest = self.widest()
         if self.has_sums:
-            return lanes_of(self.extent, widest, self.p.target.vector_nbytes)
+            return lanes_of(self)
         loads = sum(inst.op.name == "load" for inst in self.members)
         is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
         registers = 2 if is_much else 4
         lanes = self.p.target.vector_nbytes * registers // widest
         one = self.p.target.vector_nbytes // widest
-        while lanes > self.extent or (lanes > one and self.extent % lanes):
+        while lanes > self.extent or (lanes > one and self.extent % lanes and self.p.walk == 1):
             lanes //= 2  # what fills no vector is done element by element
         return lanes if lanes >= 4 else 1
 
@@ -230,19 +233,21 @@ class NestLoops:
         """The vector loop and its parts, carrying the reductions along the last axis."""
         accumulators = self.start()
         bounds = self.p.bounds()
+        if self.p.walk > 1:
+            bounds.end_at(self.e.mul(self.e.emit("programs_left"), self.block))
         start = self.index(bases, self.e.const(0), 2)
         self.runs.plan(start, least_run(self))
         elements = self.elements()
         masks = [m for inst in self.insts() if (m := mask_of(inst)) is not None]
         for mask in masks:
             bounds.add(elements, mask, start)
-        tail = plan_tail(self, bounds, start)
+        tail = None if self.p.walk > 1 else plan_tail(self, bounds, start)
         starts_late = bool(bounds.starts) and self._may_skip() and not self.runs.modes
         if starts_late:  # narrow steps: the lanes in front of the start are few
             self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
         known = frozenset(bounds.known | bounds.known_later if starts_late else bounds.known)
-        end = tail.stop if tail else self.e.const(self.extent)
-        last = tail.stop if tail else self.e.const(self.whole)
+        end = tail.stop if tail else bounds.room(self.extent)
+        last = tail.stop if tail else bounds.room(self.extent, self.lanes)
         choose(ALONG, self, Row(bases, bool(masks), bounds, elements, start, known, last, end, accumulators, tail))()
 
     def _may_skip(self) -> bool:
@@ -284,7 +289,11 @@ class NestLoops:
         accumulators: list[Value],
     ) -> list[Value]:
         """The part of a row where all masks hold."""
-        return choose(INSIDE, self, Inside(bases, *ends, known, accumulators, self.streams(bases)))()
+        return self.inside(Inside(bases, *ends, known, accumulators, self.streams(bases)))
+
+    def inside(self, part: Inside) -> list[Value]:
+        """The loops of a part where all masks hold."""
+        return choose(INSIDE, self, part)()
 
     def part(
         self,

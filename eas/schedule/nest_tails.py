@@ -76,7 +76,7 @@ def _fill_up(nest: NestLoops, plan: TailPlan) -> None:
 
 
 def _may_end_early(nest: NestLoops) -> bool:
-    if nest.scans or nest.counters:
+    if nest.counters:
         return False
     return all(r.is_last and r.neutral is not None for r in nest.reductions)
 
@@ -87,8 +87,9 @@ def _tail_values(nest: NestLoops, plan: TailPlan) -> tuple[list[Value], list[Val
 
 
 def end_with_tail(nest: NestLoops, bases: tuple[Value, ...], plan: TailPlan, accumulators: list[Value]) -> list[Value]:
-    """Add what the lanes behind the bound contribute, if there are any."""
+    """Add what the lanes behind the bound contribute, if there are any; prefixes end before them."""
     e, inners = nest.e, [inner for inner, _ in nest.stores]
+    accumulators = accumulators[: len(accumulators) - len(nest.scans)]
     if not accumulators and not inners:
         return []
 

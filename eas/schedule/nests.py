@@ -103,13 +103,16 @@ class _Facts:
             # The same address per element: program order per element is enough.
             return not self._are_different(p)
         a, b = self.bases[p], self.bases[q]
-        if a is b:
-            return True
-        if self.one_by_one and (_is_in_place(a) or _is_in_place(b)) and p.dtype.nbytes == q.dtype.nbytes:
+        if a is not b and self.one_by_one and (_is_in_place(a) or _is_in_place(b)) and p.dtype.nbytes == q.dtype.nbytes:
             offset = self.addresses.offset(p)
             if offset is not None and offset is self.addresses.offset(q):
                 return not self._are_different(p)
-        return p.type.space is q.type.space and not (_is_private(a) or _is_private(b))
+        return self.may_meet(p, q)
+
+    def may_meet(self, p: Value, q: Value) -> bool:
+        """Whether two accesses could touch the same memory: the one that comes first then stays first."""
+        a, b = self.bases[p], self.bases[q]
+        return a is b or (p.type.space is q.type.space and not (_is_private(a) or _is_private(b)))
 
 
 def _is_in_place(base: Arg | Value) -> bool:
@@ -142,6 +145,7 @@ class _Partition:
         self.facts = facts
         self.formulas = formulas  # deferred definitions, of enclosing regions too
         self.cheap: set[Value] = set()
+        self.elements: set[Value] = set()  # blocks of control flow in a nest: known only one element at a time
         self.replaced: dict[Value, Value] = {}
 
     def region(self, region: Region) -> Region:
@@ -280,13 +284,13 @@ class _Partition:
             return None  # a scalar that is needed afterwards is computed once, not per element
         (shape,) = shapes
         inner = _Partition(self.facts, dict(self.formulas))
-        inner.cheap = set(self.cheap)
+        inner.cheap, inner.elements = set(self.cheap), set(self.elements)
         inside = {v for r in inst.regions for v in r.params}
         inside |= {v for r in inst.regions for i in r.body for v in i.outs if not v.shape}
         stops_alone = is_each(inst)
         asks = wish(inst)[1] if stops_alone else ()
         for region in inst.regions:
-            elements = {p for p in region.params if p.shape}  # known only one at a time in here
+            inner.elements.update(p for p in region.params if p.shape)
             for child in region.body[:-1]:
                 if child in asks:
                     continue
@@ -308,19 +312,19 @@ class _Partition:
                 is_once = child.op.is_pure or is_read
                 if not (member == shape or (scalar_only and is_once)):
                     return None
-                if inner._looks_across(child.operands, elements):
+                if inner._looks_across(child.operands) or (child.op.name == "gather" and child.operands[0] in inner.elements):
                     return None
-                elements.update(v for v in child.outs if v.shape)
+                inner.elements.update(v for v in child.outs if v.shape)
                 walks = child.op.name == "load" and child.out.shape and inst not in self.facts.near
                 if walks and any(not (stops_alone and v.shape) for v in inner._leaves(child.operands[0]) & inside):
                     return None  # memory is walked by the loop: keep its order, block after block
-            if inner._looks_across(region.yields, elements):
+            if inner._looks_across(region.yields):
                 return None
         return shape
 
-    def _looks_across(self, values: Sequence[Value], elements: set[Value]) -> bool:
+    def _looks_across(self, values: Sequence[Value]) -> bool:
         """Whether one of the values is a view of a block of which only one element is at hand."""
-        return any(self._leaves(v) & elements for v in values if v in self.formulas)
+        return any(self._leaves(v) & self.elements for v in values if v in self.formulas)
 
     def _leaves(self, value: Value) -> set[Value]:
         """The values that an element of a formula is computed from."""
@@ -336,8 +340,9 @@ class _Partition:
                 if operand in group.results:
                     return False
                 if operand in group.produced:
-                    if inst.op.name == "gather" and i == 0:
-                        return False
+                    is_view = user is not inst and user.op.has(Trait.SHAPE)
+                    if is_view or (user.op.name == "gather" and i == 0):
+                        return False  # other elements than the one at hand
                 elif (
                     operand in self.formulas
                     and self._leaves(operand) & (group.produced | group.results)
@@ -346,7 +351,7 @@ class _Partition:
                     return False
         if self.facts.copies.get(inst) in group.members:
             return False
-        return not any(self._conflict(inst, member) for member in group.members)
+        return not any(_conflict(inst, member, self.facts.may_alias) for member in group.members)
 
     def _can_be_inside(self, value: Value, group: _Group) -> bool:
         """Whether an address is made of numbers of the nest at the same position."""
@@ -368,22 +373,7 @@ class _Partition:
         for user in with_inner(inst):
             if any(self._leaves(operand) & known for operand in user.operands):
                 return True
-        return any(self._conflict(inst, member) for member in group.members)
-
-    def _conflict(self, later: Inst, earlier: Inst) -> bool:
-        for a in with_inner(later):
-            for b in with_inner(earlier):
-                if _is_ordered(a) and _is_ordered(b):
-                    return True
-                if not (_touches(a) and _touches(b)) or not (
-                    a.op.has(Trait.WRITES) or b.op.has(Trait.WRITES)
-                ):
-                    continue
-                if any(self.facts.may_alias(p, q) for p in _pointers(a) for q in _pointers(b)) or (
-                    a.op.has(Trait.ATOMIC) and b.op.has(Trait.ATOMIC)
-                ):
-                    return True
-        return False
+        return any(_conflict(inst, member, self.facts.may_meet) for member in group.members)
 
     # --- building ---------------------------------------------------------------------------
 
@@ -452,6 +442,20 @@ class _Partition:
             Region(r.params, tuple(self._substituted(i) for i in r.body)) for r in inst.regions
         )
         return replace(inst, regions=regions)
+
+
+def _conflict(later: Inst, earlier: Inst, may_alias: Callable[[Value, Value], bool]) -> bool:
+    """Whether the order of two instructions matters, with all that is in them."""
+    for a in with_inner(later):
+        for b in with_inner(earlier):
+            if _is_ordered(a) and _is_ordered(b):
+                return True
+            if not (_touches(a) and _touches(b)) or not (a.op.has(Trait.WRITES) or b.op.has(Trait.WRITES)):
+                continue
+            are_atomic = a.op.has(Trait.ATOMIC) and b.op.has(Trait.ATOMIC)
+            if are_atomic or any(may_alias(p, q) for p in _pointers(a) for q in _pointers(b)):
+                return True
+    return False
 
 
 def with_inner(inst: Inst) -> Iterator[Inst]:

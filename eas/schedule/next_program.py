@@ -2,7 +2,8 @@
 
 A program that normalises a row first reads it from memory, then works on what is in the cache. Memory is idle in
 that second part, and the next row comes late: processors look ahead inside of a page, not behind its end. A loop
-with much to do for each vector comes to the next page as late.
+with much to do for each vector comes to the next page as late. Where a loop goes along the row in blocks, its length
+is known at run time: what is asked for in rows that are too long is what is read anyway.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import math
 from dataclasses import dataclass
 
 from eas.analysis import producers
-from eas.ir import Inst, IRModule, Value
+from eas.ir import Inst, IRModule, Value, walk
 from eas.schedule.axis_steps import HINTS
 from eas.schedule.elements import Elements
 
-_MOST_NBYTES = 1 << 14  # of a block: that and the next one fit into the nearest cache
+_MOST_NBYTES = 1 << 17  # of a row: this one and the next are in the second cache together
 _AHEAD_NBYTES = 1 << 11
 _LONG_NBYTES = 1 << 13  # of a row: most of what is asked for is part of it
 _SAME = frozenset({"broadcast", "expand_dims", *HINTS})
@@ -35,13 +36,14 @@ class NextProgram:
     def __init__(self, module: IRModule) -> None:
         self._made = producers(module)
         self._args = {arg.value for arg in module.args}
+        self._loops = {inst.regions[0].params[0]: inst for inst in walk(module.body) if inst.op.name == "for"}
 
     def ask(self, elements: Elements, load: Inst, address: Value) -> None:
         """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
         pointer, e = load.operands[0], elements.e
         nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
         if is_again and math.prod(pointer.shape) * nbytes <= _MOST_NBYTES:
-            steps = [self._step(elements, term) for term in self._moved(pointer) or ()]
+            steps = [self._short(elements, pointer, self._step(elements, term)) for term in self._moved(pointer) or ()]
         elif not is_again and elements.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
             steps = [e.const(_AHEAD_NBYTES // nbytes)]
         else:
@@ -57,11 +59,32 @@ class NextProgram:
             step = elements.e.emit("mul", elements.at(factor, ()), step)
         return step
 
+    def _short(self, elements: Elements, pointer: Value, step: Value) -> Value:
+        """The step to the next row, and 0 if a loop goes along a row that is too long."""
+        e = elements.e
+        for loop in self._along(pointer):
+            first, stop = (elements.at(v, ()) for v in loop.operands[:2])
+            length = e.emit("sub", stop, first)
+            is_short = e.emit("le", length, e.const(_MOST_NBYTES // pointer.dtype.nbytes, length.type))
+            step = e.emit("select", is_short, step, e.const(0, step.type))
+        return step
+
+    def _along(self, pointer: Value) -> list[Inst]:
+        """The loops whose counters are part of an address."""
+        seen, values = set(), [pointer]
+        while values:
+            value = values.pop()
+            if value not in seen:
+                seen.add(value)
+                values += self._made[value].operands if value in self._made else ()
+        return [loop for counter, loop in self._loops.items() if counter in seen]
+
     def _moved(self, value: Value) -> tuple[_Term, ...] | None:
         """What a number or address grows by from program to program; None if that is not so simple."""
         inst = self._made.get(value)
         if inst is None:
-            return () if value in self._args else None
+            loop = self._loops.get(value)
+            return self._moved(loop.operands[0]) if loop is not None else () if value in self._args else None
         name = inst.op.name
         if name == "program_id":
             return (_Term(1),) if inst["axis"] == 0 else ()

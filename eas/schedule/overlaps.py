@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eas.ir import Inst, Trait, Value
+from eas.ir import Value
 from eas.schedule.elements import Known, axes
 from eas.schedule.masked_rows import emit_parts
 from eas.schedule.masks import conjuncts
 from eas.schedule.members import mask_of
-from eas.schedule.row_parts import Row
+from eas.schedule.row_parts import Inside, Row
+from eas.schedule.stream_rows import StreamRow, are_alike, is_repeatable
 from eas.schedule.streams import is_light
 
 if TYPE_CHECKING:
@@ -27,25 +28,12 @@ _FEW = 8  # vectors of a row that is not worth a loop of its own for those that 
 def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     """Where all that the nest does is to store, up to a bound, to memory that the kernel never reads."""
     bounds = row.bounds
-    if not bounds.lanes or bounds.starts or nest.runs.modes or nest.extent < nest.lanes or not is_repeatable(nest):
+    if bounds.starts or nest.runs.modes or nest.extent < nest.lanes or not is_repeatable(nest):
         return None
     masks = [mask_of(inst) for inst in nest.insts() if inst.op.name == "store"]
-    if not all(mask is not None and _ends(mask, row) for mask in masks):
-        return None
-    return lambda: _overlap(nest, row)
-
-
-def is_repeatable(nest: NestLoops) -> bool:
-    """Whether it makes no difference if an element is computed twice."""
-    if nest.reductions or nest.scans or nest.counters or nest.stores or nest.lanes < _LEAST:
-        return False
-    return all(_is_repeatable(nest, inst) for inst in nest.insts())
-
-
-def _is_repeatable(nest: NestLoops, inst: Inst) -> bool:
-    if inst.op.name == "store":
-        return nest.p.base_of(inst.operands[0]) in nest.p.unread
-    return not (inst.op.has(Trait.WRITES) or inst.op.has(Trait.EFFECT) or inst.op.has(Trait.ATOMIC))
+    if bounds.lanes and all(mask is not None and _ends(mask, row) for mask in masks):
+        return lambda: _overlap(nest, row, bounds.stop(nest.extent), len(bounds.lanes) == 1)
+    return (lambda: _overlap(nest, row, row.end, not bounds.lanes)) if bounds.span is not None else None
 
 
 def least_run(nest: NestLoops) -> int:
@@ -58,23 +46,34 @@ def _ends(mask: Value, row: Row) -> bool:
     return any((c, axes(where)) in row.bounds.lanes for c, where in conjuncts(row.elements, mask, row.start))
 
 
-def _overlap(nest: NestLoops, row: Row) -> None:
-    """The loop up to the bound of the masks, and one in parts for where that is not possible."""
+def _overlap(nest: NestLoops, row: Row, stop: Value, is_one: bool) -> None:
+    """The loop up to the bound of the masks, and one in parts for where that is not where stores end.
+
+    `is_one`: no two conditions on lanes end in different places.
+    """
     e, bases, bounds, known = nest.e, row.bases, row.bounds, frozenset(row.bounds.known)
     least = register_lanes(nest)
     count = bounds.end(nest.extent, 1)
     fits = e.emit("ge", count, e.const(least))
-    is_bound = len(bounds.lanes) == len(bounds.limits) == 1
+    is_bound = is_one and len(bounds.limits) == len(bounds.lanes) + (bounds.span is not None)
     if not is_bound:  # behind the bound of some masks others may still hold
-        fits = e.emit("and", fits, e.emit("eq", count, bounds.stop(nest.extent)))
+        fits = e.emit("and", fits, e.emit("eq", count, stop))
+
+    streams = nest.streams(bases)
 
     def vectors() -> Sequence[Value]:
-        start = e.const(0)
-        if least < nest.lanes or nest.extent > _FEW * nest.lanes or nest.streams(bases):
-            start = e.emit("and", count, e.const(-nest.lanes))
-            nest.full(bases, (e.const(0), start), known, [])
-        nest.part(bases, start, count, least, known, [], last=e.emit("sub", count, e.const(least)))
+        if are_alike(streams):
+            StreamRow(nest, bases, count, known, streams).emit(ordinary)
+        else:
+            ordinary()
         return ()
+
+    def ordinary() -> None:
+        start = e.const(0)
+        if least < nest.lanes or nest.extent > _FEW * nest.lanes or are_alike(streams):
+            start = e.emit("and", count, e.const(-nest.lanes))
+            nest.inside(Inside(bases, e.const(0), start, known, [], []))
+        nest.part(bases, start, count, least, known, [], last=e.emit("sub", count, e.const(least)))
 
     def rest() -> Sequence[Value]:
         if is_bound and is_light(nest.members):

@@ -6,13 +6,16 @@ side by side walks along their common rows instead, as a loop over the whole mat
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.schedule.axis_steps import AxisSteps
 from eas.schedule.nests import FOLDS
+from eas.schedule.one_walk import is_one_walk
 
 _LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
+_LONGEST_WALK = 1 << 16  # elements of a row that goes on through tiles
 _NEAR = (0, 1, 2, 3, 4)  # steps of a row that goes through whole lines of the cache, or nearly so
 
 
@@ -48,18 +51,25 @@ def order_programs(module: IRModule) -> IRModule:
         return module
     (nest,) = nests
     shape = nest["shape"]
-    if len(shape) != 2 or not _is_plain_nest(nest):
+    if len(shape) > 2 or not _is_plain_nest(nest):
         return module
-    first, last = axes_of(nest)
+    *first, last = axes_of(nest)
+    rows = math.prod(shape[axis] for axis in first)
     steps, pointers = AxisSteps(module), _pointers(nest)
-    if shape[first] == 1 or shape[last] * max(p.dtype.nbytes for p in pointers) >= _LONG_ROW:
+    longest = _LONG_ROW if rows > 1 else _LONGEST_WALK
+    if not pointers or shape[last] * max(p.dtype.nbytes for p in pointers) >= longest:
         return module
     if any(p.shape != shape or steps.along(p, last) not in _NEAR for p in pointers):
         return module
-    programs = {axis for p in pointers for axis in _programs(p, last, steps)}
-    if programs not in ({0}, {1}):
+    walks = [axis for axis in (0, 1) if is_one_walk(nest, steps, axis, last)]
+    programs = walks or {axis for p in pointers for axis in _programs(p, last, steps)}
+    if len(programs) != 1 or (rows == 1 and not walks):
         return module
-    return module.with_attrs(rows=shape[first], **({"axis_1_first": True} if programs == {1} else {}))
+    (program,) = programs
+    if program > 1:
+        return module
+    side_by_side = _LONGEST_WALK // shape[last] if walks else 1
+    return module.with_attrs(rows=rows, walk=side_by_side, **({"axis_1_first": True} if program == 1 else {}))
 
 
 def axes_of(nest: Inst) -> tuple[int, ...]:

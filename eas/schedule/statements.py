@@ -232,9 +232,14 @@ def may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
     if inst.op.name != "nest":
         return maker not in users
     inner = list(walk(inst.regions[0]))
-    reads_view = any(v in views and v is not old for part in inner for v in part.operands)
+    reads_view = any(v in views and (v is not old or _looks_across(part, v)) for part in inner for v in part.operands)
     is_reduction = any(result in part.outs for part in inner if part.op.name == "reduce")
     return not reads_view and not is_reduction
+
+
+def _looks_across(inst: Inst, block: Value) -> bool:
+    """Whether an element of the result may be made of another one of a block."""
+    return inst.op.has(Trait.SHAPE) or (inst.op.name == "gather" and inst.operands[0] is block)
 
 
 def moved_last(p: Statements, value: Value, axis: int) -> Value:

@@ -1,15 +1,14 @@
-"""Stores that bypass the cache: which may, and loops that reach an aligned address first."""
+"""Stores that bypass the cache: which may, and when."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from eas.ir import Inst, Value
 from eas.schedule.addresses import first_address
 from eas.schedule.elements import Elements, Index, first_lane
 from eas.schedule.loops import Program
-from eas.schedule.target import STREAM_NBYTES
 
 _CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
 _LIGHT = 12  # instructions
@@ -59,40 +58,3 @@ def can_stream(streams: Sequence[Inst], elements: Elements, index: tuple[Index, 
         one = e.emit("can_stream", elements.at(store.operands[0], first_lane(index)))
         allowed = one if allowed is None else e.emit("and", allowed, one)
     return allowed
-
-
-def stream_unaligned(
-    elements: Elements,
-    store: Inst,
-    index: tuple[Index, ...],
-    end: Value,
-    lanes: int,
-    vectors: Callable[[Value, Value, int, bool], None],
-    single: Callable[[Value], None],
-) -> None:
-    """The loop from 0 to `end`: past the cache, with single elements up to the first that is aligned.
-
-    Ordinary stores at the ends would share lines with the others, which costs more than is gained.
-    `vectors(start, stop, lanes, streamed)` writes a loop over vectors, `single(i)` stores one element past
-    the cache.
-    """
-    e = elements.e
-    start = elements.at(store.operands[0], first_lane(index))
-    head = e.emit("min", e.emit("stream_head", start), end)
-    is_streamed = e.emit("ge", head, e.const(0))
-    first = e.emit("select", is_streamed, head, end)
-    stops = [first]
-    for step in (lanes, STREAM_NBYTES // store.operands[0].dtype.nbytes):
-        room = e.emit("and", e.emit("sub", end, stops[-1]), e.const(-step))
-        stops.append(e.emit("add", stops[-1], room))
-        vectors(stops[-2], stops[-1], step, True)
-    behind = e.emit("sub", stops[-1], first)
-    singles = e.emit("select", is_streamed, e.emit("sub", end, behind), e.const(0))
-
-    def body(k: Value) -> Sequence[Value]:
-        skipped = e.emit("select", e.emit("lt", k, first), e.const(0), behind)
-        single(e.emit("add", k, skipped))
-        return ()
-
-    e.inst("loop", [e.const(0), singles], {"lanes": 1}, [e.region([end.type], body, ["i"])])
-    vectors(e.const(0), e.emit("select", is_streamed, e.const(0), end), lanes, False)

@@ -23,27 +23,37 @@ from eas.schedule.nests import CUTS, FOLDS
 if TYPE_CHECKING:
     from eas.schedule.nest_loops import NestLoops
 
+_ROWS = 4  # of a tile: with two vectors of each, as many loads as the arithmetic has time for
 Rows = Sequence[tuple[Value, ...]]
 
 
 def is_sum(members: Sequence[Inst]) -> bool:
-    """Whether a nest is a loop that reads blocks and carries one, with loads, stores and arithmetic around it."""
+    """Whether a nest is of loops that read blocks and carry one each, with loads, stores and arithmetic around it."""
     loops = [inst for inst in members if inst.op.name == "for"]
-    if len(loops) != 1 or len(loops[0].outs) != 1:
+    if not loops or any(len(loop.outs) != 1 for loop in loops):
         return False
-    inner = list(walk(loops[0].regions[0]))
+    inner = [inst for loop in loops for inst in walk(loop.regions[0])]
     rest = [inst for inst in (*members, *inner) if inst.op.name not in ("for", "load", "store", "yield")]
     reads = any(inst.op.name == "load" and inst.out.shape for inst in inner)
     return reads and all(inst.op.is_pure and not inst.regions and inst.op.name not in CUTS | FOLDS for inst in rest)
 
 
-def lanes_of(extent: int, widest: int, vector_nbytes: int) -> int:
-    """Elements per step: as many vectors as there are sums."""
-    one = vector_nbytes // widest
-    lanes = SUMS * one
+def lanes_of(nest: NestLoops) -> int:
+    """Elements per step: as many vectors as there are sums, or fewer where rows share what they read."""
+    extent, one = nest.extent, nest.p.target.vector_nbytes // nest.widest()
+    lanes = SUMS // _shared_rows(nest) * one
     while lanes > extent or (lanes > one and extent % lanes):
         lanes //= 2
     return lanes if lanes >= 4 else 1
+
+
+def _shared_rows(nest: NestLoops) -> int:
+    """How many rows to compute together so that they share loads: each vector that is read then serves all of them."""
+    if nest.rank < 2:
+        return 1
+    last = nest.rank - 1
+    is_across = any(nest.sharing.is_shared(i, last - 1) and nest.sharing.varies(i.operands[0], last) for i in nest.sharing.loads)
+    return next(n for n in (_ROWS, 2, 1) if nest.shape[-2] % n == 0) if is_across else 1
 
 
 def plan_sums(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], None] | None:
@@ -177,17 +187,19 @@ class _Steps:
         e, lanes, bounds = self.e, self.lanes, self.bounds
         general = self._body(_Part())
         one = self.nest.p.target.vector_nbytes // self.nest.widest()
-        middle = (one, lanes - lanes // 4)
-        if not known or lanes < 4 * one or not HeldMasks(self.nest.p.target).needs_words:
+        middle = (one, lanes - lanes // 4) if lanes >= 4 * one else None
+        if not known or not (middle or bounds.whole) or not HeldMasks(self.nest.p.target).needs_words:
             return general
         # Conditions that lanes agree on hold where the end is not 0.
-        ends = self._body(_Part(frozenset(bounds.whole), middle, known))
+        ends = self._body(_Part(frozenset(bounds.whole), middle, known if middle else frozenset()))
         on = bounds.start(self.nest.extent, 1) if bounds.starts else e.const(0)
         off = bounds.end(self.nest.extent, 1)
 
         def body(i: Value) -> None:
-            starts = e.emit("le", on, e.add(i, e.const(middle[0])))
-            is_inside = e.emit("and", starts, e.emit("ge", off, e.add(i, e.const(middle[1]))))
+            is_inside = e.emit("gt", off, e.const(0))
+            if middle:
+                starts = e.emit("le", on, e.add(i, e.const(middle[0])))
+                is_inside = e.emit("and", starts, e.emit("ge", off, e.add(i, e.const(middle[1]))))
 
             def side(step: Callable[[Value], None]) -> Sequence[Value]:
                 step(i)
@@ -218,7 +230,7 @@ class _Steps:
             for inst in nest.members:
                 nest.e.loc = inst.loc
                 if inst.op.name == "for":
-                    joint_loop(positions, inst)
+                    joint_loop(positions, inst, frozenset(i for i in nest.sharing.loads if nest.sharing.is_shared(i, nest.rank - 2)) if nest.rank > 1 else frozenset())
                     continue
                 for elements, index in positions:
                     member(elements, inst, index)

@@ -197,7 +197,7 @@ def tail_of(
             if found is None or not _can_repeat(inst, found, values.e):
                 return None
             combined.append(found)
-        elif name != "load" and not (inst.op.has(Trait.ELEMENTWISE) and inst.op.is_pure):
+        elif name not in ("load", "scan") and not (inst.op.has(Trait.ELEMENTWISE) and inst.op.is_pure):
             return None
     crossing = [values.at(v) for v in outs]
     if any(v is None for v in crossing):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NEAR_STEPS = (2, 3, 4)
+"""Elements this far apart are shuffled out of whole registers."""
+
 STREAM_NBYTES = 16
 """What a store past the cache is aligned to, as large NumPy arrays are; the write buffers join the pieces."""
 

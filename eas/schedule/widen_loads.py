@@ -6,7 +6,7 @@ loaded again comes from the cache, where a copy would have been as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from eas.indexing import analyse
 from eas.ir import Inst, IRModule, Trait, Value, walk
@@ -17,10 +17,11 @@ from eas.schedule.nests import CUTS, FOLDS
 _WIDENS = ("expand_dims", "broadcast")
 
 
-def widen_loads(module: IRModule) -> IRModule:
-    """Replace `broadcast(load(p))` by `load(broadcast(p))` in kernels that only combine tiles element by element."""
+def widen_loads(module: IRModule, loops: Collection[Inst] = ()) -> IRModule:
+    """Replace `broadcast(load(p))` by `load(broadcast(p))` in kernels that only combine tiles element by element, and in some loops."""
     insts = list(walk(module.body))
-    if not any(inst.op.name == "load" and inst.out.shape for inst in insts) or not all(_is_plain(i) for i in insts):
+    plain = insts if all(_is_plain(i) for i in insts) else [i for loop in loops if _is_tile_sum(loop) for i in loop.regions[0].body]
+    if not any(inst.op.name == "load" and inst.out.shape for inst in plain):
         return module
     users: dict[Value, list[Inst]] = {}
     for inst in insts:
@@ -28,7 +29,7 @@ def widen_loads(module: IRModule) -> IRModule:
             users.setdefault(operand, []).append(inst)
     made = {out: inst for inst in insts for out in inst.outs}
     memory = Memory(module)
-    narrow = [i for i in insts if i.op.name == "load" and i.out.shape and _is_only_widened(i.out, users)]
+    narrow = [i for i in plain if i.op.name == "load" and i.out.shape and _is_only_widened(i.out, users)]
     if not narrow:
         return module
     accesses = analyse(module)
@@ -57,6 +58,12 @@ def _viewed(rw: Rewriter, value: Value, views: Sequence[Inst]) -> Value:
     for view in views:
         value = rw.emit(view.op.name, value, **dict(view.attrs))
     return value
+
+
+def _is_tile_sum(loop: Inst) -> bool:
+    """Whether a loop carries one tile, and only combines what it reads element by element, in loops inside of it too."""
+    inner = [i for i in walk(loop.regions[0]) if i.op.name != "for"]
+    return len(loop.outs) == 1 and len(loop.outs[0].shape) > 1 and all(i.op.name != "store" and _is_plain(i) for i in inner)
 
 
 def _is_plain(inst: Inst) -> bool:
