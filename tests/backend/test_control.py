@@ -24,12 +24,50 @@ def loops_kernel(x, y, start, end, step, BLOCK: eas.constexpr):
     mk.store(y, BLOCK, trips)
 
 
-@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 3, 1), (5, 0, 1), (-7, 20, 3), (10, -3, -4), (0, 1, 100), (2, 9, 0)])
+@pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 3, 1), (5, 0, 1), (-7, 20, 3), (10, -3, -4), (0, 1, 100), (2, 9, 0), (-(2**31), 2**31 - 1, 2**30), (0, 2**31 - 1, 2**30), (3, -(2**31), -(2**30))])
 def test_for_counts_as_python_does(backend, bounds):
     x, y = np.arange(33, dtype=np.int32), np.zeros(34, np.int32)
     launch(backend, loops_kernel, x, y, *bounds, grid=1, BLOCK=33)
     ks = range(*bounds) if bounds[2] else []  # a step of 0 runs no iteration
-    np.testing.assert_array_equal(y, [*(x * sum(ks)), len(ks)])
+    np.testing.assert_array_equal(y, [*(x * np.array(sum(ks)).astype(np.int32)), len(ks)])
+
+
+@eas.kernel
+def far_steps_kernel(x, y, start, end, step, BLOCK: eas.constexpr):
+    """A pointer and a block that move with a loop."""
+    i = mk.arange(0, BLOCK)
+    p, v = x + i, i
+    for _ in range(start, end, step):
+        mk.store(y + i, mk.load(p) + v)
+        p += BLOCK
+        v += 2
+    mk.store(y + BLOCK + i, mk.load(p) + v)
+
+
+@pytest.mark.parametrize("bounds", [(-(2**31), 2**31 - 1, 2**30), (0, 2**31 - 1, 2**30), (3, -(2**31), -(2**30)), (5, 5, 1)])
+def test_what_moves_with_a_loop_over_far_numbers(backend, bounds):
+    x, y = np.arange(200, dtype=np.int32), np.zeros(66, np.int32)
+    launch(backend, far_steps_kernel, x, y, *bounds, grid=1, BLOCK=33)
+    i, trips = np.arange(33), len(range(*bounds))
+    last = x[i + 33 * (trips - 1)] + i + 2 * (trips - 1) if trips else 0 * i
+    np.testing.assert_array_equal(y, [*last, *(x[i + 33 * trips] + i + 2 * trips)])
+
+
+@eas.kernel
+def unsigned_range_kernel(bounds, y):
+    trips = 0
+    for k in range(mk.load(bounds), mk.load(bounds + 1), mk.load(bounds + 2)):
+        mk.store(y + 1, k)
+        trips += 1
+    mk.store(y, trips.to(mk.u32))
+
+
+@pytest.mark.parametrize("bounds", [(0, 2**32 - 1, 2**30), (2**32 - 20, 2**32 - 1, 6), (7, 3, 2**31 + 1), (1, 9, 2)])
+def test_ranges_of_unsigned_numbers(backend, bounds):
+    y = np.zeros(2, np.uint32)
+    launch(backend, unsigned_range_kernel, np.array(bounds, np.uint32), y, grid=1)
+    ks = range(*bounds)
+    assert y.tolist() == [len(ks), ks[-1] if ks else 0]
 
 
 @eas.kernel
@@ -235,3 +273,73 @@ def test_a_target_without_inline_text_says_so(monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "cpu")
     with pytest.raises(eas.Unsupported, match=r"(?s)mk.inline has no llvm text.*hint: give llvm='...' to run it on the CPU"):
         metal_kernel(np.zeros(16, np.float32), BLOCK=16, _grid=1)
+
+
+VIEWS = {
+    "flip": (lambda r: mk.flip(r, 0), lambda r: r[::-1]),
+    "gather": (lambda r: mk.gather(r, (mk.arange(0, 256) * 3 + 1) % 256, 0), lambda r: r[(np.arange(256) * 3 + 1) % 256]),
+    "transpose": (lambda r: mk.trans(r.reshape([2, 128])).reshape([256]), lambda r: r.reshape(2, 128).T.reshape(256)),
+}
+
+
+@eas.kernel
+def views_kernel(x, y, out, n, VIEW: eas.constexpr):
+    """Other elements of blocks that loops carry, in branches and loops inside of those."""
+    view = VIEWS[VIEW][0]
+    i = mk.arange(0, 256)
+    a, b, c, d = mk.load(x + i), mk.load(x + i), mk.load(x + i), mk.load(x + i) * 2
+    for k in range(n):
+        if k % 2 == 0:
+            a = view(a) + 1
+    for k in range(n):
+        moved = b + k
+        if k > 0:
+            b = b + view(moved)
+    k = 0
+    while mk.any(c > 3) and k < n:
+        c = mk.where(c > 3, c - 1, c)
+        if k == 1:
+            c = view(c)
+        k += 1
+    if n > 1:
+        d = view(d) + mk.load(y + i)
+    for j, r in enumerate((a, b, c, d)):
+        mk.store(out + j * 256 + i, r)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_views_of_blocks_in_branches_of_loops(backend, view, n):
+    rng, of = np.random.default_rng(0), VIEWS[view][1]
+    x, y, out = rng.integers(0, 40, 256).astype(np.int32), rng.integers(0, 9, 256).astype(np.int32), np.zeros((4, 256), np.int32)
+    launch(backend, views_kernel, x, y, out, n, grid=1, VIEW=view)
+    a, b, c, d = x, x, x, 2 * x
+    for k in range(n):
+        a = of(a) + 1 if k % 2 == 0 else a
+        b = b + of(b + k) if k > 0 else b
+        c = np.where(c > 3, c - 1, c)
+        c = of(c) if k == 1 else c
+    d = of(d) + y if n > 1 else d
+    np.testing.assert_array_equal(out, [a, b, c, d])
+
+
+@eas.kernel
+def storing_kernel(x, y, out, n, m, N: eas.constexpr):
+    """A loop that carries a block, around one that carries none."""
+    i = mk.arange(0, N)
+    total, count = mk.zeros([N], mk.i32), 0
+    for k in range(n):
+        total += mk.load(x + i) * k
+        for j in range(m):
+            mk.store(y + j * N + i, total + j)
+            count += j
+    mk.store(out + i, total + count)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_loops_without_blocks_inside_of_loops_with_blocks(backend, n):
+    x, y, out = np.arange(200, dtype=np.int32), np.zeros((2, 200), np.int32), np.zeros(200, np.int32)
+    launch(backend, storing_kernel, x, y, out, n, 2, grid=1, N=200)
+    total = x * sum(range(n))
+    np.testing.assert_array_equal(out, total + n)
+    np.testing.assert_array_equal(y, [total, total + 1] if n else 0 * y)

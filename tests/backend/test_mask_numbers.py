@@ -88,6 +88,25 @@ def test_iterations_between_two_that_are_inside(backend, low):
 
 
 @eas.kernel
+def weighted_kernel(x, weights, out, n, taps, BLOCK: mk.constexpr):
+    i = mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK], mk.int64)
+    for k in range(taps):
+        w = mk.load(weights + k).to(mk.int64)  # no number that is known before the loop
+        for j in range(2):
+            total += mk.load(x + i + k + j, mask=i + k + j < n, other=0) * (w + j)
+    mk.store(out + i, total, mask=i < n)
+
+
+def test_masks_of_iterations_beside_numbers_that_are_loaded(backend):
+    n, weights = 100, np.array([3, -1, 2], np.int32)
+    x, out = np.random.default_rng(0).integers(-9, 9, n), np.zeros(n, np.int64)
+    launch(backend, weighted_kernel, x, weights, out, n, 3, grid=1, BLOCK=BLOCK)
+    padded = np.append(x, np.zeros(8, np.int64))
+    np.testing.assert_array_equal(out, sum(padded[k + j : k + j + n] * (weights[k] + j) for k in range(3) for j in range(2)))
+
+
+@eas.kernel
 def divided_kernel(out, start, w, DTYPE: mk.constexpr, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     v, by = i.to(DTYPE) + start.to(DTYPE), w.to(DTYPE)
@@ -105,3 +124,47 @@ def test_what_is_divided_may_wrap(backend, dtype, start):
         launch(backend, divided_kernel, out, start, w, grid=GRID, DTYPE=getattr(mk, dtype), BLOCK=BLOCK)
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(out, v // as_numpy(w) * as_numpy(3) + v % as_numpy(w))
+
+
+@eas.kernel
+def through_zero_kernel(x, out, back, n, low, WIDE: mk.constexpr, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    at = i.to(mk.u32) - low.to(mk.u32)
+    place = at.to(mk.i64) if WIDE else at
+    inside = place < n.to(place.dtype)
+    mk.store(out + i, mk.load(x + place, mask=inside, other=7))
+    mk.store(back + place, i, mask=inside)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("low", [0, 5, 130, 2**31 - 1])
+def test_unsigned_offsets_go_through_zero(backend, low, wide):
+    """The first lanes are off, at the far end of 32 bits; their neighbours are at the start of the buffer."""
+    x, i = np.arange(N, dtype=np.float32), np.arange(GRID * BLOCK)
+    out, back = np.zeros(i.size, np.float32), np.full(N, -1, np.int32)
+    launch(backend, through_zero_kernel, x, out, back, N, low, grid=GRID, WIDE=wide, BLOCK=BLOCK)
+    inside = (i >= low) & (i - low < N)
+    np.testing.assert_array_equal(out, np.where(inside, i - low, 7))
+    want = np.full(N, -1)
+    want[i[inside] - low] = i[inside]
+    np.testing.assert_array_equal(back, want)
+
+
+def test_parts_of_a_position_that_do_not_fit_32_bits(monkeypatch):
+    """Parts that only together are a position: the first two are beyond 32 bits."""
+    from eas.irtext import print_module
+    from eas.schedule.cpu import schedule
+    from eas.schedule.target import host_target
+
+    @eas.kernel
+    def kernel(x, out, a, b, BLOCK: mk.constexpr):
+        i = mk.arange(0, BLOCK)
+        mk.store(out + i, mk.load(x + ((i - 200) + a + b)))
+
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    x, out = np.arange(300, dtype=np.int8), np.zeros(64, np.int8)
+    kernel(x, out, 100, 150, BLOCK=64, _grid=1)
+    np.testing.assert_array_equal(out, x[50 : 50 + 64])
+    module = kernel.compile(x, out, 100, 150, BLOCK=64).traced
+    text = print_module(schedule(module, host_target(32)))
+    assert " = add %a, %b : i32" not in text, text

@@ -104,6 +104,32 @@ def test_a_load_completes_before_later_stores(backend, n):
 
 
 @eas.kernel
+def in_order_kernel(out, seen, n, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mk.store(out + i, i)
+    if n > 0:
+        mk.store(seen + i, mk.load(out + i))
+        mk.store(out + i, 2)
+    for k in range(n):
+        mk.store(out + i, mk.load(out + i) + k)
+    mk.store(seen + BLOCK + i, mk.load(out + i))
+    mk.store(out + i, 5)
+    if n > 1:
+        mk.store(out + i, 6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_branches_and_loops_come_after_the_stores_before_them(backend, n):
+    """What is stored needs nothing of the nest before it, but the elements are the same."""
+    size = 256
+    out, seen, i = np.zeros(size, np.int32), np.zeros(2 * size, np.int32), np.arange(size)
+    launch(backend, in_order_kernel, out, seen, n, grid=1, BLOCK=size)
+    np.testing.assert_array_equal(seen[:size], i if n else 0)
+    np.testing.assert_array_equal(seen[size:], 2 + n * (n - 1) // 2 if n else i)
+    np.testing.assert_array_equal(out, 6 if n > 1 else 5)
+
+
+@eas.kernel
 def scalar_kernel(x, y, at, scale):
     """Scalar loads and stores, a broadcast store, and a store of one value to a whole block."""
     value = mk.load(x, at)

@@ -93,3 +93,57 @@ def filter_kernel(x, w, y, n, taps, BLOCK: eas.constexpr):
 def test_filter_of_bytes_with_a_masked_tail(backend, mode, monkeypatch, n, taps):
     memory = numbers(400, np.int8)
     both(backend, monkeypatch, filter_kernel, [memory[:150], memory[150:160], memory[161:]], n, taps, grid=2, BLOCK=64)
+
+
+@eas.kernel
+def shared_kernel(out, step, B: eas.constexpr):
+    i = mk.tid(0, B)
+    shared = mk.alloc_tg(B, mk.bool_)
+    mk.store(shared, i * step, i > 3)
+    mk.barrier()
+    mk.store(out + i, mk.load(shared, B - 1 - i).to(mk.i32))
+
+
+@eas.kernel
+def gathered_kernel(x, out, step, B: eas.constexpr):
+    i = mk.arange(0, B)
+    mk.store(out + i, mk.gather(mk.load(x + i), i * step, 0))
+
+
+@eas.kernel
+def walking_kernel(x, out, n, B: eas.constexpr):
+    i = mk.arange(0, B)
+    total = mk.zeros([B], mk.i32)
+    for k in range(n):
+        total += mk.load(x + i + k, mask=i < 5)
+    mk.store(out + i, total)
+
+
+def test_checked_memory_of_a_threadgroup(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setenv("EAS_CHECK_BOUNDS", "1")
+    out = np.zeros(64, np.int32)
+    shared_kernel(out, 1, B=64, _grid=1)
+    assert out.tolist() == [1] * 60 + [0] * 4
+    with pytest.raises(eas.OutOfBounds, match=r"store to tg0: index 64 is out of range, it has 64 elements \(kernel shared_kernel"):
+        shared_kernel(out, 2, B=64, _grid=1)
+
+
+def test_checked_gather(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setenv("EAS_CHECK_BOUNDS", "1")
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    gathered_kernel(x, out, 1, B=64, _grid=1)
+    np.testing.assert_array_equal(out, x)
+    for step in (-1, 2, 2**20):
+        with pytest.raises(eas.DeviceAssertion, match="gather index is outside of an axis of 64 elements") as error:
+            gathered_kernel(x, out, step, B=64, _grid=1)
+        assert "mk.gather(mk.load(x + i), i * step, 0)" in str(error.value)
+
+
+def test_errors_in_loops_name_the_line_of_the_load(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setenv("EAS_CHECK_BOUNDS", "1")
+    with pytest.raises(eas.OutOfBounds, match="load from x: index 64 ") as error:
+        walking_kernel(np.zeros(64, np.int32), np.zeros(64, np.int32), 70, B=64, _grid=1)
+    assert "total += mk.load(x + i + k, mask=i < 5)" in str(error.value)

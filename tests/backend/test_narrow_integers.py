@@ -97,3 +97,44 @@ def test_negative_numbers_as_unsigned_ones_are_large_floats(backend):
     out = np.zeros(5, np.float16)
     launch(backend, halves_kernel, x, out, 5, grid=1, BLOCK=8)
     np.testing.assert_array_equal(out, [np.inf, np.inf, 0, 1, 127])
+
+
+LOW_FORMS = {
+    "blend": lambda a, b, s: (a * s + b * (256 - s)) >> 8,
+    "wrapping product": lambda a, b, s: a * s * b - s,
+    "most that is shifted": lambda a, b, s: (a * s) >> 8,
+    "too much is shifted": lambda a, b, s: (a * s) >> 9,
+    "bits": lambda a, b, s: ((a ^ s) & b) | (a + s),
+    "negated": lambda a, b, s: -(a * s) + ~b,
+}
+
+
+@eas.kernel
+def low_kernel(x, y, out, s, n, FORMS: mk.constexpr, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    a, b = mk.load(x, i, i < n).to(mk.i32), mk.load(y, i, i < n).to(mk.i32)
+    for k, form in enumerate(FORMS):
+        mk.store(out, k * n + i, form(a, b, s).to(out.dtype), i < n)
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize("result", SHORT)
+def test_low_bits_of_numbers_told_at_run_time(backend, dtype, result):
+    x, y = edges(dtype)
+    for s in (0, 77, -3, 255, 65537, 2**31 - 1):
+        out = np.zeros((len(LOW_FORMS), x.size), result)
+        launch(backend, low_kernel, x, y, out, s, x.size, grid=2, FORMS=tuple(LOW_FORMS.values()), BLOCK=128)
+        for (name, form), got in zip(LOW_FORMS.items(), out, strict=True):
+            with np.errstate(over="ignore"):
+                want = form(x.astype(np.int32), y.astype(np.int32), np.int32(s)).astype(result)
+            np.testing.assert_array_equal(got, want, f"{name} with {s}")
+
+
+@pytest.mark.parametrize(("name", "used"), [("blend", "u16"), ("most that is shifted", "u16"), ("too much is shifted", "i32")])
+def test_which_products_need_low_bits_only(name, used):
+    x = np.zeros(128, np.uint8)
+    module = low_kernel.compile(x, x, x, 77, 128, FORMS=(LOW_FORMS[name],), BLOCK=128).ir
+    muls = {i.out.dtype.name for i in walk(narrow_integers(module).body) if i.op.name == "mul" and i.out.shape}
+    dead = {"i32"} if used != "i32" else set()
+    assert used in muls
+    assert muls <= {used} | dead

@@ -105,7 +105,7 @@ def test_turned_tiles_run_along_the_other_axis(backend):
     names = {"disjoint", *(f"equals_1({a}_stride0)" for a in ("x", "y", "out"))}
     text = compiled.variant(frozenset(f for f in compiled.facts if str(f) in names)).llvm
     assert "gather" not in text
-    assert "load <16 x float>" in text
+    assert "load <32 x float>" in text
 
 
 def test_a_small_number_is_a_fact_of_its_own(backend):
@@ -136,3 +136,64 @@ def test_rows_from_their_end(backend, dtype):
     x, out = np.random.default_rng(0).integers(0, 99, n).astype(dtype), np.zeros((2, n), dtype)
     backwards[3,](x, out, n, BLOCK=128)
     assert np.array_equal(out, [x + dtype(1), x[::-1]])
+
+
+@eas.kernel
+def windows(x, w, out, n, made, STEP: mk.constexpr, TAPS: mk.constexpr, OTHER: mk.constexpr, LOOP: mk.constexpr, BLOCK: mk.constexpr):
+    """Sums of TAPS elements around every so many; those outside are OTHER."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    acc = mk.zeros([BLOCK], x.dtype)
+    if LOOP:
+        for k in range(TAPS):
+            at = i * STEP + k - TAPS // 2
+            acc += mk.load(x, at, (at >= 0) & (at < n) & (i < made), OTHER) * mk.load(w, k)
+    else:
+        for k in mk.static_range(TAPS):
+            at = i * STEP + k - TAPS // 2
+            acc += mk.load(x, at, (at >= 0) & (n > at), OTHER) * mk.load(w, k)
+    mk.store(out, i, acc, i < made)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+@pytest.mark.parametrize("mode", ["", "EAS_NOOPT", "EAS_CHECK_BOUNDS"])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_windows_around_every_so_many_elements_stay_inside(backend, monkeypatch, step, mode):
+    """There is no memory in front of the first element, and none behind the last."""
+    if mode:
+        monkeypatch.setenv(mode, "1")
+    size, libc = mmap.PAGESIZE, ctypes.CDLL(None, use_errno=True)
+    memory = mmap.mmap(-1, 3 * size)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for page in (0, 2):
+        assert libc.mprotect(ctypes.c_void_p(start + page * size), ctypes.c_size_t(size), 0) == 0
+    x = np.frombuffer(memory, np.float32, size // 4, size)
+    x[:] = np.random.default_rng(step).integers(-9, 9, x.size)
+    for dtype, taps, is_loop in ((np.float32, 5, True), (np.float32, 3, False), (np.int32, 7, True)):
+        numbers, w = x.view(np.int32) if dtype is np.int32 else x, np.arange(1, taps + 1).astype(dtype)
+        made = mk.cdiv(x.size, step)
+        out, other = np.zeros(made, dtype), dtype(2)
+        windows[mk.cdiv(made, 128),](numbers, w, out, x.size, made, STEP=step, TAPS=taps, OTHER=int(other), LOOP=is_loop, BLOCK=128)
+        wide = np.pad(numbers, taps, constant_values=other)
+        want = sum(wide[taps - taps // 2 + k :][: x.size : step] * w[k] for k in range(taps))
+        assert np.array_equal(out, want)
+    for page in (0, 2):
+        assert libc.mprotect(ctypes.c_void_p(start + page * size), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize("limit", [-(2**31), -5, 0, 1, 2, 37, 254, 255, 2**31 - 1])
+def test_bounds_of_numbers_that_grow_in_steps(backend, limit):
+    """2 * i + 1 compared from both sides with what divides evenly and what does not."""
+    n = 256
+    x, out = np.arange(2 * n, dtype=np.float32), np.zeros((4, n), np.float32)
+    compared[1,](x, out, limit, BLOCK=n)
+    at = 2 * np.arange(n) + 1
+    for row, inside in zip(out, (at < limit, at <= limit, at > limit, at >= limit), strict=True):
+        assert np.array_equal(row, np.where(inside, x[at] + 1, 1))
+
+
+@eas.kernel
+def compared(x, out, limit, BLOCK: mk.constexpr):
+    i = mk.arange(0, BLOCK)
+    at = 2 * i + 1
+    for k, inside in enumerate((at < limit, limit >= at, at > limit, limit <= at)):
+        mk.store(out, k * BLOCK + i, mk.load(x, at, inside, 0.0) + 1)

@@ -41,7 +41,7 @@ def test_outputs_larger_than_the_cache(backend, dtype, offset, block):
     """Their stores bypass the cache, which needs an alignment that the first elements do not have."""
     if backend != "cpu":
         pytest.skip("only the CPU has such stores")
-    check(backend, (1 << 23) // np.dtype(dtype).itemsize + 13, offset, dtype, block)
+    check(backend, (1 << 24) // np.dtype(dtype).itemsize + 13, offset, dtype, block)
 
 
 @eas.kernel
@@ -59,3 +59,25 @@ def test_rows_that_fill_no_vector(backend, dtype, cols, block):
     launch(backend, threshold_kernel, x, out, cols, 50, grid=5, BLOCK=block)
     np.testing.assert_array_equal(out[: 5 * cols].reshape(5, cols), np.where(x > 50, x, 0))
     assert (out[5 * cols :] == 7).all()
+
+
+@eas.kernel
+def root_kernel(x, out, N, BLOCK: mk.constexpr):
+    row, cols = mk.program_id(0), mk.arange(0, BLOCK)
+    mk.store(out, row * N + cols, mk.exp(mk.log(mk.load(x, row * N + cols, cols < N, other=1.0)) / 2), cols < N)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("cols", "offset"), [(65, 0), (777, 1), (1040, 0), (1040, 2)])
+def test_rows_past_the_cache(backend, dtype, cols, offset):
+    """Rows that start anywhere: vectors overlap at their ends, and a few elements are stored one by one."""
+    if backend != "cpu":
+        pytest.skip("only the CPU has such stores")
+    rows = (1 << 24) // np.dtype(dtype).itemsize // cols + 1
+    x = np.arange(1, rows * cols + 1, dtype=dtype).reshape(rows, cols)
+    memory = np.full(rows * cols + 8, 7, dtype)
+    out = memory[offset : offset + rows * cols]
+    launch(backend, root_kernel, x, out, cols, grid=rows, BLOCK=2048)
+    np.testing.assert_allclose(out.reshape(rows, cols), np.sqrt(x), rtol=1e-5)
+    assert (memory[:offset] == 7).all()
+    assert (memory[offset + rows * cols :] == 7).all()

@@ -415,7 +415,70 @@ def branches(w: Writer) -> UserKernel:
     return UserKernel(text("x, out, n, low, BLOCK: eas.constexpr", lines), [x, out, n, w.pick(0, 1, 2, 4)], {"BLOCK": block}, (programs,))
 
 
-FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until, windows, counts, branches)
+def walks(w: Writer) -> UserKernel:
+    """Loops along a row in short blocks: what depends on how the row is cut, and what does not; memory that may overlap."""
+    n, block, dtype = w.pick(*SIZES, 2100, 5000), w.pick(16, 32, 64, 256), w.pick("int32", "int32", "int16", "int64", "float32")
+    even = ["cols", "cols", "(first - 1) + (lanes + 1)", "cols + 2", "cols * 2", "(first + p * 3) + lanes"]
+    uneven = ["lanes", "first + lanes // 2", "first // 2 + lanes", "first * 2 + lanes", "cols % 40"]
+    masks = ["cols < n", "cols < n", "cols < n - 5", "(cols < n) & (cols % 3 != 0)", "(cols < n) & (lanes < 7)", "None"]
+    overlaps = w.pick("no", "no", "same", "later", "earlier")
+
+    def statement() -> str:
+        mask = w.pick(*masks)
+        return w.pick(
+            f"v = mk.load(x + {w.pick(*even, *uneven)}, mask={mask}{'' if mask == 'None' else w.pick('', ', other=2')})",
+            f"mk.store(out + {w.pick(*even, *uneven[1:])}, r, mask={mask})", f"mk.store(out + {w.pick(*even)}, r + v, mask={mask})",
+            "r = r + v", "r = v * 2 - (cols % 5).to(v.dtype)", "r = mk.where(v > 1, r, (first % 7).to(v.dtype))",
+            "s = s + mk.sum(v)", "s = s + mk.sum(mk.where(cols < n, r, 0))", "t = mk.maximum(t, mk.max(v))", "t = mk.minimum(mk.min(r), t)", "c = c + 1", "s = s * 2 + mk.sum(v)",
+        )  # fmt: skip
+
+    lines = ["p = mk.program_id(0)", "lanes = mk.arange(0, BLOCK)", f"s, t, c = mk.full([], 0, mk.{dtype}), mk.full([], 1, mk.{dtype}), 0"]
+    for _ in range(w.pick(1, 2, 3)):
+        start, step = w.pick("0", "0", "0", "BLOCK", "3"), w.pick("BLOCK", "BLOCK", "BLOCK", "BLOCK * 2")
+        body = ["cols = first + lanes", f"v = mk.load(x + cols, mask={w.pick(*masks)})", "r = v + 1", *(statement() for _ in range(w.pick(1, 2, 4)))]
+        lines += [f"for first in range({start}, n, {step}):", *(f"    {line}" for line in body)]
+    lines += [f"mk.store(sums + p * 3 + {k}, {name})" for k, name in enumerate("st")] + ["mk.store(sums + p * 3 + 2, c)"]
+    memory, most = w.array(4 * n + 2000, dtype), 2 * n + 1200
+    x = w.array(most, dtype) if overlaps == "no" else memory[w.pick(1, 64) if overlaps == "later" else 0 :][:most]
+    out = memory[w.pick(1, 64) if overlaps == "earlier" else 0 :][:most]
+    return UserKernel(text("x, out, sums, n, BLOCK: eas.constexpr", lines), [x, out, w.array(3, dtype), n], {"BLOCK": block}, (1,))
+
+
+def views(w: Writer) -> UserKernel:
+    """Blocks that loops and branches carry, seen from other places: turned, gathered, sorted, added up; unsigned offsets; memory in program order."""
+    size, dtype = w.pick(16, 64, 128, 256), w.pick("int32", "int32", "float32", "int64", "uint8")
+    n, low = w.pick(0, 1, 5, size - 1, size, 3 * size), w.pick(0, 1, 2, 3)
+    seen = (
+        "mk.flip({}, 0)", "mk.gather({}, (i * 3 + k) % N, 0)", "mk.gather({0}, {1}.to(mk.int32) % N, 0)", "mk.trans({}.reshape([2, N // 2])).reshape([N])",
+        "mk.sort({}, axis=0)", "mk.cumsum({}, axis=0)", "({} + mk.max({}))", "mk.load(x + (i.to(mk.uint32) - low.to(mk.uint32)), mask=i.to(mk.uint32) - low.to(mk.uint32) < n.to(mk.uint32), other=1)",
+        "mk.load(out + i)", "mk.load(out + N + i, mask={} > 1, other=2)", "{} * 2",
+    )  # fmt: skip
+
+    def statement() -> str:
+        a, b, to = (w.pick("q", "r", "s") for _ in range(3))
+        if w.chance(0.3):
+            return w.pick(f"mk.store(out + i, {a})", f"mk.store(out + N + i, {a}, mask=i < n)", f"mk.store(out + N - 1 - i, {a}, mask={b} > 0)", f"mk.store(out + i, {low})")
+        value = w.pick(*seen).format(a, b)
+        value = w.pick(value, f"{value} + {b}", f"mk.where({b} > 2, {value}, {a})")
+        return f"{to} = mk.clamp({value}, {0 if dtype == 'uint8' else -50}, 50).to(mk.{dtype})"
+
+    def block_of(depth: int) -> list[str]:
+        lines = [statement() for _ in range(w.pick(1, 2))]
+        if depth:
+            heads = {"for": f"for k in range({w.pick('low', '3, 0, -1', 'low, 4', '2')}):", "if": f"if {w.pick('k % 2 == 0', 'low > 1', 'n > 4', 'mk.sum(q) > 9')}:", "while": f"while t{depth} < low and mk.any(q < 49):"}
+            head = w.pick("for", "if", "if", "while")
+            lines += [heads[head], *(f"    {line}" for line in block_of(depth - 1))] + ([f"    t{depth} += 1"] if head == "while" else [])
+            lines += [statement()] if w.chance() else []
+        return lines
+
+    lines = ["i = mk.arange(0, N)", "q, r, s = mk.load(x + i), mk.load(x + N + i), mk.load(out + i)", "k, t1, t2 = 0, 0, 0", *block_of(2), *block_of(w.pick(1, 2)),
+             "mk.store(out + 2 * N + i, q)", "mk.store(out + 3 * N + i, r)", "mk.store(out + 4 * N + i, s)"]  # fmt: skip
+    memory = w.array(8 * size, dtype)
+    x = memory[w.pick(0, 3, size) :][: 3 * size] if w.chance(0.2) else w.array(3 * size, dtype)
+    return UserKernel(text("x, out, n, low, N: eas.constexpr", lines), [x, memory, n, low], {"N": size}, (1,))
+
+
+FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until, windows, counts, branches, walks, views)
 
 
 def user_kernel(seed: int) -> UserKernel:

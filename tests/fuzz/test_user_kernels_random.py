@@ -7,6 +7,7 @@ import pytest
 
 import eas
 from eas import mk
+from eas.codegen import past_cache
 from tests.backend.launches import METAL, REFUSALS
 from tests.fuzz.random_user_kernels import FAMILIES, user_kernel
 from tests.unit.plain_hooks import load_source
@@ -69,3 +70,13 @@ def test_user_kernels_agree_with_the_interpreter(first, backend, monkeypatch):
     seeds = range(first, first + len(FAMILIES))  # one of each
     for seed in [seeds[first // len(FAMILIES) % len(FAMILIES)]] if backend in METAL else seeds:
         check(seed, monkeypatch, backend)
+
+
+@pytest.mark.parametrize("first", range(COUNT, 2 * COUNT, len(FAMILIES)))
+def test_stores_past_the_cache_agree_with_the_interpreter(first, monkeypatch):
+    """The same where every output counts as large, on the CPU, which alone has such stores."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("EAS_CACHE", "0")
+    monkeypatch.setattr(past_cache, "_CACHE_NBYTES", 0)
+    for seed in range(first, first + len(FAMILIES)):
+        check(seed, monkeypatch, "cpu")

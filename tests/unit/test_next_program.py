@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,26 @@ def slow(x, out, step, BLOCK: eas.constexpr):
     mk.store(out, cols, mk.erf(mk.load(x, cols)))
 
 
+@eas.kernel
+def in_steps(x, out, step, BLOCK: eas.constexpr):
+    first, total = mk.program_id(0) * step, mk.zeros([], mk.f32)
+    for at in range(0, step, 64):
+        total += mk.sum(mk.load(x, first + at + mk.arange(0, 64)), 0)
+    for at in range(0, step, 64):
+        cols = first + at + mk.arange(0, 64)
+        mk.store(out, cols, mk.load(x, cols) - total)
+
+
+@eas.kernel
+def in_other_steps(x, out, step, BLOCK: eas.constexpr):
+    first, total = mk.program_id(0) * step, mk.zeros([], mk.f32)
+    for at in range(0, step, 64):
+        total += mk.sum(mk.load(x, first + at + mk.arange(0, 64)), 0)
+    for at in range(64, step, 64):
+        cols = first + at + mk.arange(0, 64)
+        mk.store(out, cols, mk.load(x, cols) - total)
+
+
 @pytest.fixture
 def launched(monkeypatch, capfd):
     """Launches a kernel and returns its scheduled IR; that its arguments are apart is known only then."""
@@ -65,13 +87,21 @@ def test_the_next_row_is_asked_for(launched):
     assert "  ask %" in launched(centred)
 
 
-@pytest.mark.parametrize("kernel", [same_row, any_row, once])
+def test_the_next_row_is_asked_for_in_a_second_loop(launched):
+    text = launched(in_steps)
+    first, second = text.split("scheduled IR")[1].split("  for ", 2)[-2:]
+    assert "  ask %" in second
+    assert "  ask %" not in first
+    assert re.search(r"= le %(.*\n){1,4}.*= select (.*\n){1,2}.*addptr .*\n +ask ", second)  # not if the row is too long
+
+
+@pytest.mark.parametrize("kernel", [same_row, any_row, once, in_other_steps])
 def test_nothing_else_is(kernel, launched):
     assert "  ask %" not in launched(kernel)
 
 
 def test_long_rows_are_not(launched):
-    assert "  ask %" not in launched(centred, 1 << 13)
+    assert "  ask %" not in launched(centred, 1 << 16)
 
 
 def test_slow_loops_ask_for_what_follows(launched):
