@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 import eas
+from benchmarks.held_kernels import bias_tiles
 from eas import mk
 from tests.backend.launches import launch
-
-
-@eas.kernel
-def bias_kernel(x, b, out, M, N, BM: mk.constexpr, BN: mk.constexpr):
-    r = mk.program_id(0) * BM + mk.arange(0, BM)[:, None]
-    c = mk.program_id(1) * BN + mk.arange(0, BN)[None, :]
-    inside = (r < M) & (c < N)
-    mk.store(out, r * N + c, mk.load(x, r * N + c, inside) + mk.load(b, c, c < N), inside)
 
 
 @eas.kernel
@@ -59,7 +52,7 @@ def test_bias_of_tiles(backend, dtype, m, n, tile):
     x, b = rng.integers(0, 50, (m, n)).astype(dtype), rng.integers(0, 50, n).astype(dtype)
     memory = np.full(m * n + 70, 7, dtype)
     out = memory[3 : 3 + m * n]
-    launch(backend, bias_kernel, x, b, out, m, n, grid=(mk.cdiv(m, bm), mk.cdiv(n, bn)), BM=bm, BN=bn)
+    launch(backend, bias_tiles, x, b, out, m, n, grid=(mk.cdiv(m, bm), mk.cdiv(n, bn)), BM=bm, BN=bn)
     np.testing.assert_array_equal(out.reshape(m, n), x + b)
     assert (memory[:3] == 7).all()
     assert (memory[3 + m * n :] == 7).all()
@@ -68,7 +61,7 @@ def test_bias_of_tiles(backend, dtype, m, n, tile):
 def test_a_grid_that_covers_a_part_writes_a_part(backend):
     x, b = np.arange(4 * 100, dtype=np.float32).reshape(4, 100), np.ones(100, np.float32)
     out = np.zeros((4, 100), np.float32)
-    launch(backend, bias_kernel, x, b, out, 4, 100, grid=(1, 2), BM=4, BN=16)
+    launch(backend, bias_tiles, x, b, out, 4, 100, grid=(1, 2), BM=4, BN=16)
     np.testing.assert_array_equal(out[:, :32], x[:, :32] + 1)
     assert (out[:, 32:] == 0).all()
 
@@ -103,7 +96,7 @@ def test_which_tiles_are_one_walk(backend):
     if backend != "cpu" or eas.config.check_bounds():
         pytest.skip("how the loops of a CPU run that does not check each access")
     x, i = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.int32)
-    assert is_walked(bias_kernel, x, x[0], x, 64, 64, BM=16, BN=16)
+    assert is_walked(bias_tiles, x, x[0], x, 64, 64, BM=16, BN=16)
     assert is_walked(blocks_kernel, x, x, 64, BLOCK=16)
     assert is_walked(columns_kernel, x, x, 64, BLOCK=16)
     assert is_walked(padded_kernel, x, x, 64, 64, 64, BM=16, BN=16)
@@ -156,5 +149,5 @@ def test_every_row_of_many_tiles_is_done_once(backend, tile, shape):
     out = np.full(shape, -1, np.int32)
     for _ in range(5 if backend == "cpu" else 1):
         out.fill(-1)
-        launch(backend, bias_kernel, x, b, out, m, n, grid=(mk.cdiv(m, bm), mk.cdiv(n, bn)), BM=bm, BN=bn)
+        launch(backend, bias_tiles, x, b, out, m, n, grid=(mk.cdiv(m, bm), mk.cdiv(n, bn)), BM=bm, BN=bn)
         np.testing.assert_array_equal(out, x + b)

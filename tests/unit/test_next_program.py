@@ -48,21 +48,12 @@ def slow(x, out, step, BLOCK: eas.constexpr):
 
 
 @eas.kernel
-def in_steps(x, out, step, BLOCK: eas.constexpr):
+def in_steps(x, out, step, BLOCK: eas.constexpr, FIRST: eas.constexpr = 0):
+    """The second loop goes along the same elements if it starts with the first of them."""
     first, total = mk.program_id(0) * step, mk.zeros([], mk.f32)
     for at in range(0, step, 64):
         total += mk.sum(mk.load(x, first + at + mk.arange(0, 64)), 0)
-    for at in range(0, step, 64):
-        cols = first + at + mk.arange(0, 64)
-        mk.store(out, cols, mk.load(x, cols) - total)
-
-
-@eas.kernel
-def in_other_steps(x, out, step, BLOCK: eas.constexpr):
-    first, total = mk.program_id(0) * step, mk.zeros([], mk.f32)
-    for at in range(0, step, 64):
-        total += mk.sum(mk.load(x, first + at + mk.arange(0, 64)), 0)
-    for at in range(64, step, 64):
+    for at in range(FIRST, step, 64):
         cols = first + at + mk.arange(0, 64)
         mk.store(out, cols, mk.load(x, cols) - total)
 
@@ -73,9 +64,9 @@ def launched(monkeypatch, capfd):
     for name, value in (("EAS_BACKEND", "cpu"), ("EAS_CACHE", "0"), ("EAS_DEBUG", "5")):
         monkeypatch.setenv(name, value)
 
-    def run(kernel, block=COLS):
+    def run(kernel, block=COLS, **meta):
         x = np.zeros(ROWS * block, np.float32)
-        kernel[ROWS,](x, np.empty_like(x), block, BLOCK=block)
+        kernel[ROWS,](x, np.empty_like(x), block, BLOCK=block, **meta)
         out, err = capfd.readouterr()
         assert "scheduled IR" in out + err
         return out + err
@@ -95,9 +86,13 @@ def test_the_next_row_is_asked_for_in_a_second_loop(launched):
     assert re.search(r"= le %(.*\n){1,4}.*= select (.*\n){1,2}.*addptr .*\n +ask ", second)  # not if the row is too long
 
 
-@pytest.mark.parametrize("kernel", [same_row, any_row, once, in_other_steps])
+@pytest.mark.parametrize("kernel", [same_row, any_row, once])
 def test_nothing_else_is(kernel, launched):
     assert "  ask %" not in launched(kernel)
+
+
+def test_loops_that_start_elsewhere_do_not_ask(launched):
+    assert "  ask %" not in launched(in_steps, FIRST=64)
 
 
 def test_long_rows_are_not(launched):
