@@ -14,28 +14,29 @@ from eas.schedule.elements import I32, I64, Elements, Emitter, Index, first_lane
 from eas.schedule.natural_divisions import may_wrap
 from eas.types import Type
 
-_LANES = 64  # more than any vector has
 _SCALE = 16  # bits: t * (2^16 // w + 1) >> 16 is t // w where t * w < 2^16
 _F32 = Type(dtypes.f32)
 
 
 @dataclass(frozen=True, eq=False)
 class Divisor:
-    """A positive number, and numbers by which lanes divide by it."""
+    """A positive number, and numbers by which up to `lanes` lanes divide by it."""
 
     value: Value
+    lanes: int
     is_small: Value
     scale: Value
     most: Value
 
     @classmethod
-    def of(cls, e: Emitter, value: Value) -> Divisor:
-        is_small = e.emit("lt", value, e.const(_LANES, value.type))
+    def of(cls, e: Emitter, value: Value, lanes: int) -> Divisor:
+        assert 2 * lanes * lanes <= 1 << _SCALE  # a lane is less than w + lanes behind a multiple of w
+        is_small = e.emit("lt", value, e.const(lanes, value.type))
         small = e.emit("select", is_small, cast(e, value, I32), e.const(1))
-        # In f32: of numbers below 64 none is so near to a divisor of 2^16 that the quotient is rounded up.
+        # In f32: 2^16 / w is a whole number or 1 / w away from one, and rounded by at most 2^-8 / w.
         ratio = e.emit("div", e.const(float(1 << _SCALE), _F32), e.emit("cast", small, type=_F32))
         scale = e.emit("add", e.emit("cast", ratio, type=I32), e.const(1))
-        return cls(value, is_small, scale, e.emit("select", is_small, e.const(2 * _LANES), e.const(1)))
+        return cls(value, lanes, is_small, scale, e.emit("select", is_small, e.const(2 * lanes), e.const(1)))
 
 
 def lane_quotients(elements: Elements, by: Divisor, quotient: Value, remainder: Value) -> tuple[Value, Value]:
@@ -43,7 +44,7 @@ def lane_quotients(elements: Elements, by: Divisor, quotient: Value, remainder: 
     e, kind, lane = elements.e, by.value.type, elements.lane()
     divisor, rest = (cast(e, v, I64) for v in (by.value, remainder))
     before = e.emit("sub", e.emit("add", rest, e.const(1, I64)), divisor)
-    before = e.emit("max", before, e.const(-_LANES, I64))
+    before = e.emit("max", before, e.const(-by.lanes, I64))
     start = cast(e, e.emit("select", by.is_small, rest, before), I32)
     ahead = e.emit("min", e.emit("max", e.add(start, lane), e.const(0)), by.most)
     more = cast(e, e.emit("shr", e.emit("mul", ahead, by.scale), e.const(_SCALE)), kind)
@@ -51,8 +52,8 @@ def lane_quotients(elements: Elements, by: Divisor, quotient: Value, remainder: 
     return e.emit("add", quotient, more), rests
 
 
-def divided(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value | None:
-    """A division of something that counts up with the lanes by a positive number that only the launch knows."""
+def divided(elements: Elements, inst: Inst, index: tuple[Index, ...], *, lanes: int) -> Value | None:
+    """A division of something that counts up with at most `lanes` lanes, by a positive number that only the launch knows."""
     if inst.out.dtype.is_float or inst.out.dtype.bits < 32 or not has_lanes(index):
         return None
     dividend, divisor = inst.operands
@@ -67,7 +68,7 @@ def divided(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value |
         e, first = elements.e, first_lane(index)
         a, d = (elements.at(v, first) for v in inst.operands)
         quotient, remainder = (e.emit(name, a, d, **attrs) for name in ("floordiv", "mod"))
-        found = elements.quotients[key] = lane_quotients(elements, Divisor.of(e, d), quotient, remainder)
+        found = elements.quotients[key] = lane_quotients(elements, Divisor.of(e, d, lanes), quotient, remainder)
     return found[inst.op.name == "mod"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from eas import dtypes
 from eas.analysis import reads
@@ -166,7 +167,8 @@ class Program(Statements):
 
     def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:
         elements = super().elements(known_true)
-        elements.permutes, elements.divide = self.target.has_permutes, divided
+        elements.permutes = self.target.has_permutes
+        elements.divide = partial(divided, lanes=self.target.most_lanes)
         if self.next_program is not None:
             elements.next_program = self.next_program.ask
         return elements

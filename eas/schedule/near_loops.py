@@ -8,9 +8,7 @@ from collections import Counter
 from eas.analysis import PointerBases
 from eas.ir import Inst, IRModule, walk
 from eas.schedule.axis_steps import AxisSteps, LoopSteps
-from eas.schedule.target import CpuTarget
-
-SUMS = 8  # registers: so many sums do not wait for each other
+from eas.schedule.target import SUMS, CpuTarget
 
 
 def near_loops(module: IRModule, target: CpuTarget) -> frozenset[Inst]:

@@ -109,6 +109,7 @@ class NestLoops:
         self.sharing = RowSharing(members, program.formulas)
         self.has_sums = is_sum(members) and tuple(self.order) == tuple(range(self.rank))
         self.lanes = self._choose_lanes()
+        assert self.lanes <= program.target.most_lanes
         self.reductions: list[_Reduction] = []
         self.scans = [inst for inst in members if inst.op.name == "scan"]
         self.counters: dict[Inst, Counters] = {}

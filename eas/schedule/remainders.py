@@ -61,7 +61,7 @@ class Remainders:
 
     def _step(self, inst: Inst, divisor: Value) -> _Step:
         quotient, remainder = self._both(inst, self.e.const(self.runs.lanes, divisor.type), divisor)
-        return _Step(quotient, remainder, Divisor.of(self.e, divisor))
+        return _Step(quotient, remainder, Divisor.of(self.e, divisor, self.runs.lanes))
 
     def numbers(self) -> list[Value]:
         """What a loop carries."""

@@ -17,8 +17,8 @@ from eas.schedule.held_masks import HeldMasks
 from eas.schedule.joint_loops import Position, joint_loop
 from eas.schedule.masks import Bounds, conjuncts
 from eas.schedule.members import mask_of, masks_are_slow, member
-from eas.schedule.near_loops import SUMS
 from eas.schedule.nests import CUTS, FOLDS
+from eas.schedule.target import SUMS
 
 if TYPE_CHECKING:
     from eas.schedule.nest_loops import NestLoops

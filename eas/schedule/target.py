@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SUMS = 8
+"""Registers of sums that one loop keeps: so many do not wait for each other, and no loop has more lanes."""
+
 NEAR_STEPS = (2, 3, 4)
 """Elements this far apart are shuffled out of whole registers."""
 
@@ -23,6 +26,11 @@ class CpuTarget:
     features: str = ""
     has_cheap_masks: bool = True  # masked 32-bit loads and stores are one instruction
     has_permutes: bool = True  # eight elements of 32 bits are permuted by a register
+
+    @property
+    def most_lanes(self) -> int:
+        """Of any loop: lanes have at least 32 bits."""
+        return SUMS * self.vector_nbytes // 4
 
 
 AVX2 = CpuTarget("avx2", 32, 16, "x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c,+bmi2")

@@ -50,6 +50,39 @@ def stencil_kernel(x, out, n, H, W, BLOCK: mk.constexpr):
 
 
 @eas.kernel
+def taps_kernel(x, out, n, H, W, K, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    row, column = i // W, i % W
+    total = mk.zeros([BLOCK])
+    for a in range(K):
+        for b in range(K):
+            y, z = row + a - K // 2, column + b - K // 2
+            inside = (i < n) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
+            total += mk.load(x, y * W + z, inside, other=0.0) * (a * K + b + 1.0)
+    mk.store(out, i, total, i < n)
+
+
+def filtered(x, k):
+    """The same by NumPy: taps 1 to k * k, zeros around the image."""
+    h, w = x.shape
+    padded, out = np.pad(x, k // 2), np.zeros_like(x)
+    for a in range(k):
+        for b in range(k):
+            out += padded[a : a + h, b : b + w] * np.float32(a * k + b + 1)
+    return out
+
+
+@pytest.mark.parametrize("w", [1, 3, 7, 23, 31, 33, 63, 64, 65, 100, 127, 128, 129, 200, 300])
+def test_taps_of_rows_below_and_above_the_lanes_of_a_loop(backend, w):
+    """Eight registers of sums are up to 128 lanes, which meet several rows, or one end of a row."""
+    h, k = 1 + 1500 // w, 3
+    x = numbers(h * w, np.float32).reshape(h, w).round(2)
+    out = np.zeros_like(x)
+    launch(backend, taps_kernel, x, out, x.size, h, w, k, grid=mk.cdiv(x.size, BLOCK), BLOCK=BLOCK)
+    np.testing.assert_allclose(out, filtered(x, k), rtol=1e-5)
+
+
+@eas.kernel
 def stencil_thread_kernel(x, out, n, H, W, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)
     if i < n:
