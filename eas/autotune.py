@@ -35,6 +35,7 @@ from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our
 from eas.runtime import debug, get_runtime
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
+from eas.runtime.host_target import host_key, host_target
 
 # What says that a config does not suit these arguments; any other error is the caller's to see.
 UNSUITABLE = (Unsupported, ShapeMismatch, StaticAssertion, GridError)
@@ -262,7 +263,7 @@ class Autotuned:
     def _kind(self, call: _Call) -> tuple[Any, ...]:
         kernel, values = self._bind(call, self.configs[0])
         types = self.kernel._key([None if name in self._tuned else v for name, v in zip(self.kernel._names, values, strict=True)])
-        return (get_runtime().name, config.noopt(), kernel.num_warps, types, self._named(values))
+        return (get_runtime().name, config.noopt(), host_target(), kernel.num_warps, types, self._named(values))
 
     def _named(self, values: list[Any]) -> tuple[Any, ...]:
         """What counts of the arguments in `key`: of a scalar the value, of a buffer shape and dtype."""
@@ -337,7 +338,7 @@ class Autotuned:
 
     def _disk_key(self, backend: str, trials: list[_Trial]) -> str:
         machine = [platform.system(), platform.machine(), platform.node(), str(os.cpu_count())]
-        parts = ["autotune", __version__, *machine, backend, str(config.noopt()), _text(self._named(trials[0].values)), *(t.describe() for t in trials)]
+        parts = ["autotune", __version__, *machine, backend, str(config.noopt()), host_key(), _text(self._named(trials[0].values)), *(t.describe() for t in trials)]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     # --- timing -----------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.runtime import get_runtime
+from eas.runtime.host_target import host_target
 from eas.runtime.launch_settings import setting_now
+from eas.schedule.target import CpuTarget
 from eas.summary import ArgType, Summary
 from eas.types import Type
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Facts = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
+Settings = tuple[bool, bool, str]
 
 
 def get_ready(filename: str) -> None:
@@ -75,6 +78,11 @@ def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math:
     return lowering.trace_kernel(fn, arguments, math, num_warps).module
 
 
+def _settings_now() -> Settings:
+    """What the environment says of the code to be made."""
+    return setting_now(config.noopt), setting_now(config.check_bounds), setting_now(config.cpu)
+
+
 class CompiledKernel:
     """A kernel for one set of meta-parameters and argument types; its variants are made when asked for."""
 
@@ -97,8 +105,8 @@ class CompiledKernel:
         self._launches = 0
         """On the CPU, until there is a `_repeater`."""
         self._repeater: Repeater | None = None
-        self._variants: dict[tuple[Facts, bool, bool], Variant] = {}
-        self._by_held: dict[tuple[tuple[bool, ...], bool, bool], Variant] = {}
+        self._variants: dict[tuple[Facts, Settings], Variant] = {}
+        self._by_held: dict[tuple[tuple[bool, ...], Settings], Variant] = {}
         self._lock = threading.Lock()
 
     @property
@@ -160,7 +168,7 @@ class CompiledKernel:
 
     def variant(self, facts: Facts = NO_FACTS) -> Variant:
         """The code for launches of which `facts` hold; compiled on first use."""
-        key = (facts, setting_now(config.noopt), setting_now(config.check_bounds))
+        key = (facts, _settings_now())
         found = self._variants.get(key)
         if found is None:
             with self._lock:
@@ -170,7 +178,7 @@ class CompiledKernel:
 
     def _variant_of(self, held: tuple[bool, ...]) -> Variant:
         """The code for launches of which those of `self.facts` hold; a set of facts takes longer to hash."""
-        key = (held, setting_now(config.noopt), setting_now(config.check_bounds))
+        key = (held, _settings_now())
         found = self._by_held.get(key)
         if found is None:
             facts = frozenset(f for f, holds in zip(self.facts, held, strict=True) if holds)
@@ -193,7 +201,7 @@ class _Source(NamedTuple):
 class Variant:
     """What a runtime executes: one module, and the texts made from it, each made when it is asked for."""
 
-    __slots__ = ("_generated", "_metal", "_module", "_native", "_source", "check_bounds", "facts", "loaded", "name", "noopt", "sim")
+    __slots__ = ("_generated", "_metal", "_module", "_native", "_source", "check_bounds", "facts", "loaded", "name", "noopt", "sim", "target")
 
     def __init__(self, name: str, module: IRModule | None, facts: Facts = NO_FACTS, source: _Source | None = None) -> None:
         self.name = name
@@ -201,6 +209,7 @@ class Variant:
         self.sim: Any = None  # and the software Metal here
         self.loaded: Any = None  # the CPU runtime keeps the loaded code here
         self.noopt, self.check_bounds = config.noopt(), config.check_bounds()
+        self.target: CpuTarget = host_target()
         self._module = module
         self._source = source
         self._generated: NativeCode | None = None
@@ -237,13 +246,13 @@ class Variant:
         return self._native
 
     def _form(self) -> warm_start.Form:
-        return warm_start.Form(self.facts, self.noopt, self.check_bounds)
+        return warm_start.Form(self.facts, self.noopt, self.check_bounds, self.target)
 
     def _generate(self) -> NativeCode:
         if self._generated is None:
             from eas.lowering import make_native
 
-            self._generated = make_native(self.module, self.facts, self.check_bounds)
+            self._generated = make_native(self.module, self.facts, self.check_bounds, self.target)
             if self._source and self._source.identity:
                 warm_start.remember(self._source.identity, self._source.summary, self._form(), self._generated)
         return self._generated
@@ -273,4 +282,4 @@ class Variant:
     def asm(self) -> str:
         from eas.runtime import jit
 
-        return jit.asm(self.llvm, pipeline="plain" if self.noopt else jit.DEFAULT_PIPELINE)
+        return jit.asm(self.llvm, pipeline="plain" if self.noopt else jit.DEFAULT_PIPELINE, target=self.target)

@@ -118,6 +118,10 @@ debug = Setting(
     "EAS_DEBUG", "0", _integer(0, 5),
     "what is printed: 1 devices and a summary, 2 launches and copies, 3 the lazy graph, 4 generated code, 5 the IR",
 )
+cpu = Setting(
+    "EAS_CPU", "native", _one_of("native", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+    "the processor that CPU code is made for: all that this one can do, or a lower level: v2 has vectors of 16 bytes, v3 of 32, v4 of 64",
+)
 noopt = Setting("EAS_NOOPT", "0", _FLAG, "1 leaves the optional passes out: unoptimised, serial code")
 verify = Setting("EAS_VERIFY", "0", _FLAG, "1 verifies the IR after every pass")
 cache_enabled = Setting("EAS_CACHE", "1", _FLAG, "0 turns the disk cache off")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from eas.codegen.llvm import NativeCode
     from eas.codegen.msl import MetalCode
     from eas.schedule.metal_target import MetalTarget
+    from eas.schedule.target import CpuTarget
 
 _ = operators  # gives traced values their operators
 
@@ -79,15 +80,13 @@ def load_code_generator() -> None:
     import eas.schedule.nest_loops  # noqa: F401
 
 
-def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool) -> NativeCode:
-    """The code of a variant for this machine's CPU."""
+def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, target: CpuTarget) -> NativeCode:
+    """The code of a variant for a CPU."""
     from eas.codegen.llvm import generate
-    from eas.runtime.host_cpu import host_cpu
     from eas.schedule.cpu import schedule
-    from eas.schedule.target import host_target
 
-    scheduled = schedule(module, host_target(host_cpu().vector_nbytes), check_bounds)
-    native = generate(scheduled, check_bounds)
+    scheduled = schedule(module, target, check_bounds)
+    native = generate(scheduled, target, check_bounds)
     cost = program_cost(module)
     native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
     debug.show_native(scheduled, sorted(map(str, facts)), native.llvm)

@@ -33,6 +33,7 @@ from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
 from eas.runtime.host_cpu import host_cpu
 from eas.runtime.source_stamp import source_stamp
+from eas.schedule.target import CpuTarget
 from eas.summary import ArgType, Summary
 from eas.types import Space, Type
 
@@ -90,9 +91,10 @@ class Form(NamedTuple):
     facts: frozenset[Fact]
     noopt: bool
     check_bounds: bool
+    target: CpuTarget
 
     def __str__(self) -> str:
-        return f"{','.join(sorted(map(str, self.facts)))} noopt={self.noopt} check_bounds={self.check_bounds}"
+        return f"{','.join(sorted(map(str, self.facts)))} noopt={self.noopt} check_bounds={self.check_bounds} {self.target}"
 
 
 class StoredCode:
@@ -142,7 +144,7 @@ def remember(identity: Identity, summary: Summary, form: Form, native: NativeCod
     if native.logs:
         return
     cache = default_cache()
-    object_key = jit.object_key(native.llvm, "plain" if form.noopt else jit.DEFAULT_PIPELINE)
+    object_key = jit.object_key(native.llvm, "plain" if form.noopt else jit.DEFAULT_PIPELINE, form.target)
     places = [(text, None if loc is None else loc.decoded()) for text, loc in native.places]
     record = (object_key, native.entry, native.scratch_nbytes, places, native.nbytes_per_program, native.flops_per_program)
     cache.put(_variant_key(identity, form), marshal.dumps(record))

@@ -10,14 +10,13 @@ from eas.codegen.counted_loops import Loops, number
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, scratch_type, vector
 from eas.codegen.transpose import transpose_lanes
 from eas.ir import Inst
+from eas.schedule.target import CpuTarget
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
 _ROWS = 6  # of a block of c; by two vectors of 16 registers, or four of 32, fma is kept busy
-_STRIP = 256  # steps of k for which a panel of b fits in half an L1 cache
 _UNROLL = 4
-_LINE = 64  # bytes
 
 
 def contract(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
@@ -25,7 +24,7 @@ def contract(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg
     element, out = (scratch_type(inst.operands[i].dtype) for i in (0, 2))
     numbers = [_as_i64(emitter.t, r) for r in operands[3:6]]
     known = ["x" if r.text.startswith("%") else r.text for r in numbers]
-    shape, column, target = inst["shape"], inst["a_column"], inst["target"]
+    shape, column, target = inst["shape"], inst["a_column"], emitter.target
     ahead = {
         side: Ahead(f"%next_{side}", inst.operands[6 + 2 * i].dtype.nbytes)
         for i, side in enumerate(inst["ahead"])
@@ -65,7 +64,7 @@ class _Contract(Loops):
         out: str,
         shape: tuple[int, int, int],
         a_column: int,
-        target: tuple[int, int],
+        target: CpuTarget,
         signed: bool,
         ahead: Mapping[str, Ahead],
     ) -> None:
@@ -73,9 +72,9 @@ class _Contract(Loops):
         self.element, self.out = element, out
         self.m, self.n, self.most_k = shape
         self.a_column, self.signed = a_column, signed
-        vector_nbytes, registers = target
-        self.wide = max(1, vector_nbytes * 8 // bits_of(out))
-        self.vectors = registers // 8
+        self.wide = max(1, target.vector_nbytes * 8 // bits_of(out))
+        self.vectors = target.panel_vectors
+        self.strip, self.line = target.panel_steps(self.vectors), target.caches.line
         self.ahead = ahead
         self.b_transposed = False
 
@@ -90,13 +89,13 @@ class _Contract(Loops):
         self.unroll = 1 if self.k.text == "%k" else _unroll(int(self.k.text))
         steps = {side: self._distance(rows.pointer) for side, rows in self.ahead.items()}
         self.next_rows = steps
-        strip = min(self.most_k, _STRIP)
+        strip = min(self.most_k, self.strip)
         size = strip * self.vectors * self.wide
         panel = t.let(f"alloca [{size} x {self.out}], align 64", "ptr", 1, "panel")
-        if self.most_k <= _STRIP:
+        if self.most_k <= self.strip:
             self._strip(Reg("%a", "ptr"), Reg("%b", "ptr"), self.k, panel)
         else:
-            self.loop("strip", number(0), self.k, number(_STRIP), (), lambda at, _: self._strip_at(at, panel))
+            self.loop("strip", number(0), self.k, number(self.strip), (), lambda at, _: self._strip_at(at, panel))
         t.line("ret void")
         module.declare_all(t.declarations)
         ahead = "".join(f", ptr {r.pointer}, ptr {r.pointer}_row" for r in self.ahead.values())
@@ -107,7 +106,7 @@ class _Contract(Loops):
         left = self.at(Reg("%a", "ptr"), self._mul(at, self.a_column), self.element)
         right = self.at(Reg("%b", "ptr"), self.times(at, self.b_row), self.element)
         rest = self.t.op("sub", self.k, at)
-        full = number(_STRIP)
+        full = number(self.strip)
         steps = self.t.select(self.t.compare("icmp slt", rest, full), rest, full)
         self._strip(left, right, steps, panel)
         return ()
@@ -240,8 +239,8 @@ class _Contract(Loops):
         width = self.vectors * self.wide
         if "a" in self.ahead:
             nbytes = self.ahead["a"].nbytes
-            lines = max(1, self.most_k * nbytes // _LINE * width // self.n)
-            column = self._mul(first, max(1, lines * _LINE // width))
+            lines = max(1, self.most_k * nbytes // self.line * width // self.n)
+            column = self._mul(first, max(1, lines * self.line // width))
             for i in range(_ROWS):
                 row = self.t.op("add", self._mul(block, _ROWS), number(i))
                 self._touch("a", row, column, lines)
@@ -251,14 +250,14 @@ class _Contract(Loops):
             column = self._mul(first, nbytes)
             for i in range(per_block):
                 row = self.t.op("add", self._mul(block, per_block), number(i))
-                self._touch("b", row, column, max(1, width * nbytes // _LINE))
+                self._touch("b", row, column, max(1, width * nbytes // self.line))
 
     def _touch(self, side: str, row: Reg, column: Reg, lines: int) -> None:
         self.t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         base = Reg(self.ahead[side].pointer, "ptr")
         offset = self.t.op("add", self.times(row, self.next_rows[side]), column)
         for line in range(lines):
-            at = self.t.op("add", offset, number(line * _LINE))
+            at = self.t.op("add", offset, number(line * self.line))
             here = self.t.let(f"getelementptr i8, {base}, {at}", "ptr", 1)
             self.t.line(f"call void @llvm.prefetch.p0({here}, i32 0, i32 2, i32 1)")
 

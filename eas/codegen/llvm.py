@@ -9,10 +9,11 @@ from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
-from eas.codegen.private_copies import COPY_NBYTES, PrivateBuffer, choose_copies
+from eas.codegen.private_copies import PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Loc, Region, Value
+from eas.schedule.target import CpuTarget
 
 ENTRY = "eas_kernel"
 _ALIGN = 64
@@ -34,34 +35,36 @@ class NativeCode:
     llvm: str
     entry: str
     scratch_nbytes: int
+    target: CpuTarget
     places: list[tuple[str, Loc | None]] = field(default_factory=list)
     logs: list[LogFormat] = field(default_factory=list)
     nbytes_per_program: int | None = None  # estimates for `EAS_DEBUG=2`, None where unknown
     flops_per_program: int | None = None
 
 
-def generate(module: IRModule, check_bounds: bool = False) -> NativeCode:
+def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> NativeCode:
     """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
-    emitter = Emitter(module, check_bounds)
+    emitter = Emitter(module, target, check_bounds)
     private: tuple[PrivateBuffer, ...] = module.attr("private", ())
     if not private:
         functions = [emitter.kernel(ENTRY)]
     else:
-        functions = [emitter.kernel("shared", "internal "), choose_copies(emitter.t, ENTRY, module.args, private, emitter.scratch_nbytes)]
-        other = Emitter(module, check_bounds)
+        functions = [emitter.kernel("shared", "internal "), choose_copies(emitter, ENTRY, private)]
+        other = Emitter(module, target, check_bounds)
         other.private, other.t.helpers, other.t.declarations = {index for index, _, _ in private}, emitter.t.helpers, emitter.t.declarations
         functions.insert(1, other.kernel("private", "internal "))
-        emitter.scratch_nbytes += len(private) * COPY_NBYTES
+        emitter.scratch_nbytes += len(private) * target.copy_nbytes
     t = emitter.t
     text = "\n".join([*t.helpers.values(), *t.declarations.values(), *functions, "!0 = !{i32 1}"]) + "\n"
-    return NativeCode(text, ENTRY, emitter.scratch_nbytes, emitter.places, emitter.logs)
+    return NativeCode(text, ENTRY, emitter.scratch_nbytes, target, emitter.places, emitter.logs)
 
 
 class Emitter:
     """One kernel function. `regs` maps IR values; a value is a vector where it varies over lanes."""
 
-    def __init__(self, module: IRModule, check_bounds: bool) -> None:
+    def __init__(self, module: IRModule, target: CpuTarget, check_bounds: bool) -> None:
         self.module = module
+        self.target = target
         self.check_bounds = check_bounds
         self.bases: dict[Value, int] = {
             a.value: i for i, a in enumerate(module.args) if a.is_buffer

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
 
-_LINE = 64  # bytes
 
 
 def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
@@ -66,7 +65,7 @@ def _ask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ..
     """Every line that the lanes will read."""
     t = emitter.t
     t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-    for ahead in range(0, emitter.lanes * inst.operands[0].dtype.nbytes, _LINE):
+    for ahead in range(0, emitter.lanes * inst.operands[0].dtype.nbytes, emitter.target.caches.line):
         at = t.let(f"getelementptr i8, {operands[0]}, i64 {ahead}", "ptr", 1)
         t.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 3, i32 1)")
     return ()

@@ -20,6 +20,7 @@ from eas.codegen.llvm_text import (
 from eas.codegen.transpose import transpose_lanes
 from eas.dtypes import DType
 from eas.ir import Inst
+from eas.schedule.target import L1_WAY_NBYTES
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
@@ -29,9 +30,7 @@ _ENTRY, _FIRST_ENTRY = 6, 8  # words of an entry of the table, and in front of t
 _UNROLL = 4
 _AT_ONCE = 4  # panels that are packed together
 _FEW_ROWS = 12  # b is read once or twice then: a copy would not pay
-_NEAR = 3 << 13  # bytes of b that stay in an L1 cache of 32 KiB, whatever their distances
 _MANY_STEPS, _MANY_COLUMNS = 96, 128  # whose columns of a pay for a copy of them as rows
-_ALIASED = 1 << 10  # bytes: lines this far apart, or a multiple of it, share few places of an L1 cache
 
 
 def contract_panels(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
@@ -42,7 +41,7 @@ def contract_panels(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tu
     names = (dtype.name, out.name, *inst["shape"], *known, "fresh" if inst["fresh"] else "add", inst["memo"])
     symbol = "panels_" + "_".join(n.replace("-", "m") for n in map(str, names))
     if symbol not in emitter.t.helpers:
-        _Panels(emitter.t, dtype, out, inst, [Reg(k, "i64") for k in known]).define(symbol)
+        _Panels(emitter, dtype, out, inst, [Reg(k, "i64") for k in known]).define(symbol)
     arguments = ", ".join(str(r) for r in (*operands[:6], *numbers))
     emitter.t.line(f"call void @{symbol}({arguments})")
     return ()
@@ -73,10 +72,11 @@ class _Panels(Loops):
     """Strips of k; in each, panels of b are copied so that they are contiguous, and met by all rows of a."""
 
     def __init__(
-        self, module: Text, dtype: DType, out: DType, inst: Inst, strides: Sequence[Reg]
+        self, emitter: Emitter, dtype: DType, out: DType, inst: Inst, strides: Sequence[Reg]
     ) -> None:
         super().__init__()
-        self.module, self.dtype, self.out_dtype = module, dtype, out
+        self.module, self.dtype, self.out_dtype = emitter.t, dtype, out
+        self.unpacked_nbytes = emitter.target.unpacked_nbytes
         self.element, self.out = memory_type(dtype), register_type(out)
         self.columns = inst["shape"][1]
         self.wide, self.vectors, self.strip = inst["wide"], inst["vectors"], inst["strip"]
@@ -99,7 +99,7 @@ class _Panels(Loops):
         width = number(self.width)
         self.panels = t.op("udiv", t.op("add", self.n, number(self.width - 1)), width)
         nbytes = t.op("mul", t.op("mul", self.k, self.b_step), number(bits_of(self.element) // 8))
-        is_near = t.compare("icmp ule", nbytes, number(_NEAR))
+        is_near = t.compare("icmp ule", nbytes, number(self.unpacked_nbytes))
         self.is_few = t.op("or", t.compare("icmp sle", self.m, number(_FEW_ROWS)), is_near)
         if self.memo:
             self._look_up()
@@ -409,7 +409,7 @@ class _Panels(Loops):
         elif self.a_step.text == "1":
             return kept
         else:
-            apart = t.op("and", t.op("mul", self.a_step, number(bits_of(self.element) // 8)), number(_ALIASED - 1))
+            apart = t.op("and", t.op("mul", self.a_step, number(bits_of(self.element) // 8)), number(L1_WAY_NBYTES - 1))
             pays = t.compare("icmp eq", apart, number(0))
             for size, many in ((steps, _MANY_STEPS), (self.n, _MANY_COLUMNS)):
                 pays = t.op("or", pays, t.compare("icmp sgt", size, number(many)))

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 from eas.codegen.llvm_text import Reg, Text, bits_of
 from eas.codegen.memory_formats import when
 from eas.ir import Inst
-from eas.schedule.target import STREAM_NBYTES
+from eas.schedule.target import ALIASING_NBYTES, STREAM_NBYTES, UNDER_WAY_NBYTES
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
-
-_CACHE_NBYTES = 1 << 24
-_PAGE_NBYTES = 1 << 12  # processors compare loads with stores under way by their places in pages of this size
-_UNDER_WAY_NBYTES = 1 << 8  # that stores have written at the time of a load
 
 
 def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
@@ -86,8 +82,8 @@ def is_apart(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     t, result = emitter.t, Reg("true", "i1")
     store, *loads = (t.convert("ptrtoint", r, "i64") for r in operands)
     for load in loads:
-        behind = t.op("and", t.op("sub", t.op("sub", store, load), t.like(1, load)), t.like(_PAGE_NBYTES - 1, load))
-        is_far = t.compare("icmp uge", behind, t.like(_UNDER_WAY_NBYTES - 1, behind))
+        behind = t.op("and", t.op("sub", t.op("sub", store, load), t.like(1, load)), t.like(ALIASING_NBYTES - 1, load))
+        is_far = t.compare("icmp uge", behind, t.like(UNDER_WAY_NBYTES - 1, behind))
         result = t.op("and", result, is_far)
     return result
 
@@ -110,7 +106,7 @@ def stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
 
 def _is_large(emitter: Emitter, inst: Inst, base: int) -> Reg:
     size = emitter.buffer_size(base)
-    least = _CACHE_NBYTES // inst.operands[0].dtype.nbytes
+    least = emitter.target.stream_nbytes // inst.operands[0].dtype.nbytes
     return emitter.t.compare("icmp sge", size, emitter.t.like(least, size))
 
 

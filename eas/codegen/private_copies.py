@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from eas.codegen.counted_loops import Loops, number
 from eas.codegen.llvm_atomics import atomic_step
 from eas.codegen.llvm_text import Reg, Text, bits_of, memory_type
 from eas.dtypes import DType
-from eas.ir import Arg
 
-COPY_NBYTES = 1 << 18  # of a copy: what an L2 cache holds
+if TYPE_CHECKING:
+    from eas.codegen.llvm import Emitter
+
 PrivateBuffer = tuple[int, str, int]  # argument, what its atomics do, elements that a program changes
 
 
-def choose_copies(module: Text, symbol: str, args: Sequence[Arg], private: Sequence[PrivateBuffer], scratch_nbytes: int) -> str:
+def choose_copies(emitter: Emitter, symbol: str, private: Sequence[PrivateBuffer]) -> str:
     """The entry of a kernel of two functions, `shared` and `private`: the second where copies are small and pay."""
-    return _Copies(args, private, scratch_nbytes).function(symbol, module)
+    return _Copies(emitter, private).function(symbol, emitter.t)
 
 
 class _Copies(Loops):
-    def __init__(self, args: Sequence[Arg], private: Sequence[PrivateBuffer], scratch_nbytes: int) -> None:
+    def __init__(self, emitter: Emitter, private: Sequence[PrivateBuffer]) -> None:
         super().__init__()
-        self.args, self.private, self.scratch_nbytes = args, private, scratch_nbytes
+        self.args, self.private, self.scratch_nbytes = emitter.module.args, private, emitter.scratch_nbytes
+        self.copy_nbytes = emitter.target.copy_nbytes
 
     def function(self, symbol: str, module: Text) -> str:
         t = self.t
@@ -32,7 +35,7 @@ class _Copies(Loops):
         pays, sizes = Reg("true", "i1"), []
         for index, _, elements in self.private:
             size = t.let(f"load i64, {self._word(Reg('%args', 'ptr'), len(self.args) + 5 + index)}", "i64", 1)
-            room = number(COPY_NBYTES // self._dtype(index).nbytes)
+            room = number(self.copy_nbytes // self._dtype(index).nbytes)
             changes = t.op("mul", programs, number(elements))
             pays = t.op("and", pays, t.compare("icmp sle", size, self.less(room, changes)))
             sizes.append(size)
@@ -61,7 +64,7 @@ class _Copies(Loops):
         """A copy in which nothing has happened, in place of the buffer."""
         index, kind, _ = self.private[i]
         element, nothing = memory_type(self._dtype(index)), self._nothing(index, kind)
-        copy = self.at(Reg("%scratch", "ptr"), number(self.scratch_nbytes + i * COPY_NBYTES), "i8")
+        copy = self.at(Reg("%scratch", "ptr"), number(self.scratch_nbytes + i * self.copy_nbytes), "i8")
 
         def clear(at: Reg, _: Sequence[Reg]) -> Sequence[Reg]:
             self.t.line(f"store {nothing}, {self.at(copy, at, element)}")

@@ -147,7 +147,7 @@ def _check_contract_numbers(types: Sequence[Type], attrs: Attrs) -> None:
     _check_contract((*types[:3], *types[6:]), attrs)
 
 
-register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `target`: bytes of a vector, number of vector registers. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "a_column", "b_transposed", "target", "ahead")))
+register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "a_column", "b_transposed", "ahead")))
 def _contraction_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     _check_contract(types[:2], attrs)
     for t in types[3:]:

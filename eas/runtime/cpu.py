@@ -135,7 +135,8 @@ def _code(native: Any) -> jit.LoadedCode:
     blob = getattr(native, "object", None)
     if blob is not None:
         return jit.load_object(blob)
-    return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE)
+    target = getattr(native, "target", None)
+    return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE, target=target)
 
 
 _MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool

@@ -17,6 +17,8 @@ from eas.errors import EasError
 from eas.runtime import elf
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
+from eas.runtime.host_target import host_target
+from eas.schedule.target import CpuTarget
 
 Pipeline = Literal["plain", "quick", "full"]
 """plain: no optimisation, a tenth of the time; quick: for explicit SIMD text; full: LLVM's -O2."""
@@ -58,14 +60,19 @@ def why_unavailable() -> str | None:
 
 
 def load(
-    text: str, *, pipeline: Pipeline = DEFAULT_PIPELINE, keep_for_ever: bool = False
+    text: str,
+    *,
+    pipeline: Pipeline = DEFAULT_PIPELINE,
+    target: CpuTarget | None = None,
+    keep_for_ever: bool = False,
 ) -> LoadedCode:
     """Code that this processor runs; from the disk cache if it was ever compiled on this machine."""
-    cache, key = default_cache(), object_key(text, pipeline)
+    target = target or host_target()
+    cache, key = default_cache(), object_key(text, pipeline, target)
     known = cache.get(key)
     if known is not None:
         return _in_memory(known, keep_for_ever)
-    blob = compile_object(text, pipeline)
+    blob = compile_object(text, pipeline, target)
     cache.put(key, blob)
     return _in_memory(blob, keep_for_ever)
 
@@ -75,17 +82,21 @@ def load_object(blob: bytes) -> LoadedCode:
     return _in_memory(blob, keep_for_ever=False)
 
 
-def compile_object(text: str, pipeline: Pipeline = DEFAULT_PIPELINE) -> bytes:
+def compile_object(
+    text: str, pipeline: Pipeline = DEFAULT_PIPELINE, target: CpuTarget | None = None
+) -> bytes:
     """The object file for this processor; always compiles."""
     with lock:
-        compiler = _host_compiler(pipeline)
+        compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
         return bytes(compiler.machine.emit_object(compiler.optimised(text)))
 
 
-def asm(text: str, *, pipeline: Pipeline = DEFAULT_PIPELINE) -> str:
+def asm(
+    text: str, *, pipeline: Pipeline = DEFAULT_PIPELINE, target: CpuTarget | None = None
+) -> str:
     """The assembly that `load` would run."""
     with lock:
-        compiler = _host_compiler(pipeline)
+        compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
         return str(compiler.machine.emit_assembly(compiler.optimised(text)))
 
 
@@ -161,16 +172,23 @@ def _machine(target: Any, cpu: str, features: str, pipeline: Pipeline) -> Any:
     )
 
 
-def _host_machine(pipeline: Pipeline) -> Any:
+def _host_machine(pipeline: Pipeline, cpu: str, features: str) -> Any:
     llvm = _llvm()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    features = llvm.get_host_cpu_features().flatten()
-    return _machine(target, llvm.get_host_cpu_name(), features, pipeline)
+    return _machine(target, cpu, features, pipeline)
+
+
+def _llvm_names(target: CpuTarget) -> tuple[str, str]:
+    """The processor and its extensions; of one without a name, those that LLVM finds in this machine."""
+    if target.cpu:
+        return target.cpu, target.features
+    llvm = _llvm()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 @functools.cache
-def _host_compiler(pipeline: Pipeline) -> _Compiler:
-    return _Compiler(_host_machine(pipeline), pipeline)
+def _host_compiler(pipeline: Pipeline, cpu: str, features: str) -> _Compiler:
+    return _Compiler(_host_machine(pipeline, cpu, features), pipeline)
 
 
 def _quick_passes(llvm: Any) -> Any:
@@ -195,12 +213,11 @@ def _quick_passes(llvm: Any) -> Any:
 # --- the cache ------------------------------------------------------------------------------------
 
 
-def object_key(text: str, pipeline: Pipeline) -> str:
+def object_key(text: str, pipeline: Pipeline, target: CpuTarget) -> str:
     """Where the disk cache keeps the object file of a text."""
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return "\0".join(
-        (_CACHE_FORMAT, __version__, llvm_version(), host_cpu().fingerprint, pipeline, digest)
-    )
+    machine = (host_cpu().fingerprint, str(target))
+    return "\0".join((_CACHE_FORMAT, __version__, llvm_version(), *machine, pipeline, digest))
 
 
 @functools.cache
@@ -247,7 +264,7 @@ def _loaded_by_llvm(blob: bytes, keep_for_ever: bool) -> LoadedCode:
     with lock:
         llvm = _llvm()
         # The engine takes the machine and an empty module for its own.
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host_machine("quick"))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host_machine("quick", *_llvm_names(host_target())))
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(blob))
         engine.finalize_object()
     if keep_for_ever:

@@ -26,6 +26,7 @@ from eas.runtime.host_cpu import num_threads
 ENVIRONMENT = (
     "EAS_BACKEND",
     "EAS_CHECK_BOUNDS",
+    "EAS_CPU",
     "EAS_DEBUG",
     "EAS_NOOPT",
     "EAS_NUM_THREADS",

@@ -10,7 +10,6 @@ from eas.schedule.elements import Elements, Index, Slot
 from eas.schedule.loops import Program
 from eas.types import Type
 
-_LINE = 16  # counters of a cache line
 _COPIES = 4  # of the counters, so that equal neighbours do not wait for each other
 
 
@@ -21,7 +20,8 @@ class Counters:
         self.p, self.inst, self.bins = p, inst, inst["bins"]
         self.copies = _COPIES if math.prod(inst.operands[0].shape) >= _COPIES * self.bins else 1
         # One more than there are bins, for what does not count.
-        self.stride = (self.bins + _LINE) // _LINE * _LINE
+        line = p.target.caches.line // dtypes.i32.nbytes
+        self.stride = (self.bins + line) // line * line
         self.slot = p.new_slot((self.copies, self.stride), dtypes.i32)
 
     def clear(self) -> None:

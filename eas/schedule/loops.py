@@ -38,7 +38,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering.may_end_early, lowering.carried = readers_know_tails(module)
     lowering.turned = turned_nests(module, target)
     lowering.in_rows, lowering.walk = bool(module.attr("rows")), module.attr("walk", 1)
-    lowering.next_program = NextProgram(module)
+    lowering.next_program = NextProgram(module, target)
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 

@@ -14,10 +14,7 @@ from eas.schedule.rows import cast, loop
 from eas.schedule.statements import formula
 from eas.types import Type
 
-_PANEL_NBYTES = 1 << 14  # of b: half an L1 cache
-_MEMO_NBYTES = 1 << 20  # of packed panels that a thread keeps from program to program
 _TABLE_WORDS = 256  # that say what is packed
-_MIN_STRIP = 128  # steps of k that are worth a trip to the block of c
 
 
 def dot(p: Program, inst: Inst) -> None:
@@ -41,8 +38,7 @@ def dot(p: Program, inst: Inst) -> None:
 
         pointers = [at(left, m * k), at(right, k * n), at(out, m * n)]
         numbers = [p.e.const(i) for i in (k, a_strides[0], k if transposed else n)]
-        target = (p.target.vector_nbytes, p.target.vector_registers)
-        attrs: dict[str, Any] = {"shape": (m, n, k), "a_column": a_strides[1], "target": target}
+        attrs: dict[str, Any] = {"shape": (m, n, k), "a_column": a_strides[1]}
         attrs["b_transposed"] = transposed is not None
         ahead = {"a": _next_rows(p, a, (0, k)), "b": _next_rows(p, b, (k, 0))}
         attrs["ahead"] = tuple(side for side, rows in ahead.items() if rows)
@@ -60,15 +56,14 @@ def contraction(p: Program, inst: Inst) -> None:
     a, b, *numbers = (p.scalar_of(v) for v in inst.operands if v is not acc)
     rows, columns = inst.out.shape
     wide = p.target.vector_nbytes // inst.out.dtype.nbytes
-    most = p.target.vector_registers // 8
-    vectors = next(v for v in range(most, 0, -1) if columns % (v * wide) == 0)
-    strip = max(_MIN_STRIP, _PANEL_NBYTES // (vectors * p.target.vector_nbytes))
+    vectors = next(v for v in range(p.target.panel_vectors, 0, -1) if columns % (v * wide) == 0)
+    strip = p.target.panel_steps(vectors)
     copy = out
     is_row_major = p.e.literals.get(numbers[4]) == 1
     if a.dtype.nbytes < inst.out.dtype.nbytes or not is_row_major:
         copy = p.new_slot((rows, strip), inst.out.dtype, "rows")
     is_kept = inst["is_kept"] and not p.has_tags
-    memo = _MEMO_NBYTES if is_kept else 0
+    memo = p.target.memo_nbytes if is_kept else 0
     packed = p.new_slot((max(strip * columns, memo // inst.out.dtype.nbytes),), inst.out.dtype, "packed")
     tags = p.tags(_TABLE_WORDS) if is_kept else packed
     attrs = {"shape": (rows, columns), "fresh": is_fresh, "memo": memo, "table": _TABLE_WORDS}
@@ -118,8 +113,8 @@ def _transposed_panels(p: Program, a: Value, b: Value) -> Slot | None:
     if b in p.slots or inst is None or inst.op.name != "permute" or inst["order"] != (1, 0):
         return None
     wide = p.target.vector_nbytes // max(1, b.dtype.nbytes)
-    (m, k), n, panel = a.shape, b.shape[1], wide * (p.target.vector_registers // 8)
-    fits = m >= 2 * wide and n % panel == 0 and k % wide == 0 and k <= 256
+    (m, k), n, panel = a.shape, b.shape[1], wide * p.target.panel_vectors
+    fits = m >= 2 * wide and n % panel == 0 and k % wide == 0 and k <= p.target.panel_steps(p.target.panel_vectors)
     is_plain = a.dtype == b.dtype and b.dtype.name in ("f32", "f64")
     return p.slots.get(inst.operands[0]) if fits and is_plain else None
 

@@ -15,8 +15,8 @@ from eas.analysis import producers
 from eas.ir import Inst, IRModule, Value, walk
 from eas.schedule.axis_steps import HINTS
 from eas.schedule.elements import Elements
+from eas.schedule.target import CpuTarget
 
-_MOST_NBYTES = 1 << 17  # of a row: this one and the next are in the second cache together
 _AHEAD_NBYTES = 1 << 11
 _LONG_NBYTES = 1 << 13  # of a row: most of what is asked for is part of it
 _SAME = frozenset({"broadcast", "expand_dims", *HINTS})
@@ -33,7 +33,8 @@ class _Term:
 class NextProgram:
     """How far from the elements of a program those of the next one are."""
 
-    def __init__(self, module: IRModule) -> None:
+    def __init__(self, module: IRModule, target: CpuTarget) -> None:
+        self._most_nbytes = target.row_nbytes
         self._made = producers(module)
         self._args = {arg.value for arg in module.args}
         self._loops = {inst.regions[0].params[0]: inst for inst in walk(module.body) if inst.op.name == "for"}
@@ -42,7 +43,7 @@ class NextProgram:
         """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
         pointer, e = load.operands[0], elements.e
         nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
-        if is_again and math.prod(pointer.shape) * nbytes <= _MOST_NBYTES:
+        if is_again and math.prod(pointer.shape) * nbytes <= self._most_nbytes:
             steps = [self._short(elements, pointer, self._step(elements, term)) for term in self._moved(pointer) or ()]
         elif not is_again and elements.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
             steps = [e.const(_AHEAD_NBYTES // nbytes)]
@@ -65,7 +66,7 @@ class NextProgram:
         for loop in self._along(pointer):
             first, stop = (elements.at(v, ()) for v in loop.operands[:2])
             length = e.emit("sub", stop, first)
-            is_short = e.emit("le", length, e.const(_MOST_NBYTES // pointer.dtype.nbytes, length.type))
+            is_short = e.emit("le", length, e.const(self._most_nbytes // pointer.dtype.nbytes, length.type))
             step = e.emit("select", is_short, step, e.const(0, step.type))
         return step
 

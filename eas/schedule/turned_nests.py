@@ -14,7 +14,6 @@ from eas.schedule.target import CpuTarget
 if TYPE_CHECKING:
     from eas.schedule.loops import Program
 
-_LINE_NBYTES = 64
 
 
 def turned_nests(module: IRModule, target: CpuTarget) -> dict[Inst, int]:
@@ -81,7 +80,7 @@ def turned_slot(p: Program, value: Value, axis: int) -> Slot:
     strides, step = [0] * rank, 1
     for k in (axis, *(k for k in reversed(range(rank)) if k != axis)):
         strides[k] = step
-        step *= shape[k] + (_LINE_NBYTES // max(4, value.dtype.nbytes) if k == axis else 0)
+        step *= shape[k] + (p.target.caches.line // max(4, value.dtype.nbytes) if k == axis else 0)
     flat = p.new_slot((step,), value.dtype, value.hint)
     return TurnedSlot(flat.pointer, shape, tuple(strides))
 

@@ -104,7 +104,7 @@ def test_turned_tiles_run_along_the_other_axis():
     compiled = add_tiles.compile(turned, turned, turned, 64, 64, BM=16, BN=16)
     names = {"disjoint", *(f"equals_1({a}_stride0)" for a in ("x", "y", "out"))}
     variant = compiled.variant(frozenset(f for f in compiled.facts if str(f) in names))
-    text = generate(schedule(variant.module, AVX2)).llvm
+    text = generate(schedule(variant.module, AVX2), AVX2).llvm
     assert "gather" not in text
     assert "load <32 x float>" in text
 

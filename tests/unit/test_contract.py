@@ -16,7 +16,7 @@ from eas.schedule.target import AVX2, AVX512, NEON
 def test_fma_has_the_width_of_the_target(target, vector):
     a = np.zeros((64, 64), np.float32)
     compiled = matmul_kernel.compile(a, a, a, 64, 64, 64, BM=64, BN=64, BK=64)
-    text = generate(schedule(compiled.variant().module, target)).llvm
+    text = generate(schedule(compiled.variant().module, target), target).llvm
     accumulators = target.vector_registers // 8 * 6
     assert text.count(f"= phi {vector}") >= accumulators
     assert "call void @panels_f32_f32_64_64" in text
