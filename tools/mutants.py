@@ -1,0 +1,108 @@
+"""The bugs that `tools/mutate.py` plants: what goes wrong, where, and the tests that should notice.
+
+Each is a mistake that a person could make and that gives wrong numbers, a hang or an unsafe acceptance: a bound
+one off, a sign forgotten, a check dropped. `old` stands exactly once in the file; a test keeps the list true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EDGES, FUZZ = "tests/backend/test_edges.py", "tests/fuzz"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted bug."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+MUTANTS = (
+    # --- schedule: masks as bounds of loops -----------------------------------------------------------
+    Mutant("offs > K one lane early", "eas/schedule/masks.py", 'int(name in ("le", "gt")))', 'int(name == "le"))', (EDGES,)),
+    Mutant("offs <= K one lane short", "eas/schedule/masks.py", 'int(name in ("le", "gt")))', 'int(name == "gt"))', (EDGES,)),
+    Mutant("u32 >= K taken as signed", "eas/schedule/masks.py", "not (a.dtype.is_signed and self._starts_late(", "not (self._starts_late(", (EDGES,)),
+    Mutant("a bound of every second element rounds down", "eas/schedule/masks.py", "self.e.const(step - 1, I64)), self.e.const(step, I64))", "self.e.const(0, I64)), self.e.const(step, I64))", ("tests/backend/test_strides.py", EDGES)),
+    Mutant("comparisons are not mirrored", "eas/schedule/masks.py", '_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}', '_MIRRORED = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}', (EDGES,)),
+    Mutant("64-bit bounds that wrap are large", "eas/schedule/masks.py", 'e.emit("select", e.emit("lt", count, zero), most,', 'e.emit("select", e.emit("gt", count, zero), count,', ("tests/backend/test_mask_numbers.py",)),
+    Mutant("a scalar condition is forgotten", "eas/schedule/masks.py", "self.e.const(_FAR, I64), self.e.const(0, I64))", "self.e.const(_FAR, I64), self.e.const(_FAR, I64))", ("tests/backend/test_memory.py", FUZZ)),
+    Mutant("the first of two lower ends wins", "eas/schedule/masks.py", 'first = self.e.emit("max", first, candidate)', "first = candidate", (EDGES, "tests/backend/test_stencils.py")),
+    Mutant("limits of a loop's last iteration dropped", "eas/schedule/counter_ends.py", "    bounds.limits += last.limits\n", "", (EDGES,)),
+    Mutant("lower ends of a loop's last iteration dropped", "eas/schedule/counter_ends.py", "    bounds.starts += last.starts\n", "", (EDGES, "tests/backend/test_stencils.py")),
+    Mutant("the last iteration is one too late", "eas/schedule/counter_ends.py", 'e.emit("sub", end, e.const(1, end.type)) if is_last', "end if is_last", (EDGES, "tests/backend/test_stencils.py")),
+    Mutant("short counters in masks never wrap", "eas/schedule/counter_ends.py", "or inst.out.dtype.bits < 32:", "or inst.out.dtype.bits < 8:", ("tests/backend/test_mask_numbers.py", EDGES)),
+    # --- schedule: ends, tails, order -----------------------------------------------------------------
+    Mutant("lanes behind the bound add once", "eas/schedule/tails.py", 'return e.emit("mul", value, many)', "return value", (EDGES, "tests/backend/test_tails.py")),
+    Mutant("`other` behind the bound is 0", "eas/schedule/tails.py", "            return self.at(inst.operands[2])\n        return self.e.const(nothing", "            pass\n        return self.e.const(nothing", (EDGES, "tests/backend/test_tails.py")),
+    Mutant("products repeat like maxima", "eas/schedule/tails.py", '_ONCE = frozenset({"max", "min", "and", "or"})', '_ONCE = frozenset({"max", "min", "and", "or", "xor"})', ("tests/backend/test_tails.py", "tests/backend/test_reductions.py", EDGES)),
+    Mutant("a slot is filled one step too short", "eas/schedule/tails.py", 'up = e.emit("add", bounds.stop(extent), e.const(step - 1))', "up = bounds.stop(extent)", ("tests/backend/test_tails.py", EDGES)),
+    Mutant("stores and loads of overlapping buffers swap", "eas/schedule/nests.py", "if are_atomic or any(may_alias(p, q) for p in _pointers(a) for q in _pointers(b)):", "if are_atomic:", ("tests/backend/test_order.py", "tests/backend/test_in_place.py", FUZZ)),
+    Mutant("prints out of order", "eas/schedule/nests.py", "if _is_ordered(a) and _is_ordered(b):", "if False:", ("tests/unit/test_device_log.py", "tests/backend/test_order.py")),
+    Mutant("equal addresses count as different", "eas/schedule/collisions.py", "if known[axis] <= reach:", "if known[axis] < reach:", ("tests/backend/test_in_place.py",)),
+    Mutant("extents of equal addresses are forgotten", "eas/schedule/collisions.py", "reach += known[axis] * (shape[axis] - 1)", "reach += known[axis]", ("tests/backend/test_in_place.py",)),
+    Mutant("overlapping ends where masks differ", "eas/schedule/overlaps.py", 'fits = e.emit("and", fits, e.emit("eq", count, stop))', "pass", (EDGES, "tests/backend/test_short_rows.py", FUZZ)),
+    Mutant("rows overlap though a lower end exists", "eas/schedule/overlaps.py", "if bounds.starts or nest.runs.modes or", "if nest.runs.modes or", (EDGES, "tests/backend/test_stencils.py")),
+    # --- schedule: threads of Metal -------------------------------------------------------------------
+    Mutant("no barrier between a read and the next write", "eas/schedule/barriers.py", "(pending.writes & (reads | writes)) | (pending.reads & writes)", "pending.writes & (reads | writes)", ("tests/backend/test_scan_relayout.py", "tests/backend/test_dot.py", "tests/unit/test_golden_msl.py")),
+    Mutant("barriers forget the next iteration", "eas/schedule/barriers.py", "            if joined == state:\n", "            if True:\n", ("tests/unit/test_golden_msl.py", "tests/backend/test_control.py", "tests/fuzz/test_kernels_random.py")),
+    Mutant("ordered reductions swap lanes", "eas/schedule/lane_reduce.py", 'first = [e.emit("select", is_upper, o, v)', 'first = [e.emit("select", is_upper, v, o)', ("tests/backend/test_reductions.py",)),
+    Mutant("a NaN is never the largest", "eas/schedule/lane_reduce.py", 'has_it = e.emit("or", has_it, e.emit("isnan", value))', "pass", ("tests/backend/test_reductions.py", "tests/backend/test_lib.py")),
+    Mutant("padding takes part in scans", "eas/schedule/lane_scan.py", "self.has_padding = not bool(self.layout.is_inside().all())", "self.has_padding = False", ("tests/backend/test_scan_relayout.py", "tests/backend/test_shapes.py")),
+    # --- codegen --------------------------------------------------------------------------------------
+    Mutant("unsigned offsets sign-extended", "eas/codegen/llvm_memory.py", 'word = "sext" if inst.operands[1].dtype.is_signed else "zext"', 'word = "sext"', (EDGES,)),
+    Mutant("`other` ignored for f16 and bf16 masked loads", "eas/codegen/llvm_memory.py", "    value = from_memory(t, t.let(phi, element, lanes), kind)\n    return value if other is None or is_plain else t.select(mask, value, other)", "    return from_memory(t, t.let(phi, element, lanes), kind)", (EDGES,)),
+    Mutant("`other` ignored in gathers", "eas/codegen/llvm_memory.py", "return value if other is None else t.select(active, value, t.splat(other, lanes))", "return value", (EDGES,)),
+    Mutant("bounds checks let the element behind the end pass", "eas/codegen/llvm_memory.py", 'inside = t.compare("icmp ult", index, size)', 'inside = t.compare("icmp ule", index, size)', ("tests/unit/test_cpu_runtime.py", "tests/backend/test_modes.py", "tests/backend/test_memory.py")),
+    Mutant("bounds checks take negative places for large ones", "eas/codegen/llvm_memory.py", 'inside = t.compare("icmp ult", index, size)', 'inside = t.compare("icmp slt", index, size)', ("tests/unit/test_cpu_runtime.py", "tests/backend/test_modes.py", "tests/backend/test_memory.py")),
+    Mutant("f64 to f16 rounds twice", "eas/codegen/llvm_casts.py", "return rounded(t, _to_odd(t, x), dst)", 'return rounded(t, t.convert("fptrunc", x, "float"), dst)', ("tests/backend/test_casts.py",)),
+    Mutant("bf16 rounds half up", "eas/codegen/llvm_casts.py", "half = t.op(\"add\", last, t.like((1 << (dropped - 1)) - 1, bits))", "half = t.like(1 << (dropped - 1), bits)", ("tests/backend/test_casts.py",)),
+    Mutant("float to int wraps", "eas/codegen/llvm_casts.py", 'return t.select(t.compare("fcmp ogt", x, t.like(top, x)), t.like(dst.max, inside), inside)', "return inside", ("tests/backend/test_casts.py",)),
+    Mutant("large 64-bit integers round twice", "eas/codegen/llvm_casts.py", "        x = _sticky(t, x)\n", "        pass\n", ("tests/backend/test_casts.py",)),
+    Mutant("negative quotients round to zero", "eas/codegen/llvm_ops.py", 'if floor and dtype.is_signed:', "if False:", ("tests/backend/test_division.py", "tests/backend/test_ops.py")),
+    Mutant("INT_MIN // -1 traps", "eas/codegen/llvm_ops.py", "safe = t.select(minus, one, safe)", "pass", ("tests/backend/test_division.py", "tests/backend/test_ops.py")),
+    Mutant("shifts by the width keep the value", "eas/codegen/llvm_ops.py", 'too_far = t.compare("icmp uge", n, t.like(dtype.bits, n))', 'too_far = t.compare("icmp ugt", n, t.like(dtype.bits, n))', ("tests/backend/test_ops.py",)),
+    Mutant("reciprocals divide half a unit off", "eas/codegen/divide_by_scalar.py", 'shift = t.op("fsub", t.op("fmul", size, half), half)', "shift = t.number(-0.5, \"double\")", ("tests/backend/test_division.py", "tests/backend/test_flat_index.py")),
+    Mutant("x % 0 is x", "eas/codegen/divide_by_scalar.py", "kept = t.select(by_zero, t.like(0, d), t.like(-1, d))", "kept = t.like(-1, d)", ("tests/backend/test_division.py", "tests/backend/test_flat_index.py")),
+    Mutant("strided loads end past the last element", "eas/codegen/strided.py", "        starts[-1] -= step - 1\n", "        pass\n", ("tests/backend/test_strides.py", "tests/backend/test_strided_rows.py", "tests/unit/test_cpu_runtime.py")),
+    Mutant("every third element from the wrong register", "eas/codegen/strided.py", "places = [i * step - starts[k] for i, k in enumerate(where)]", "places = [i * step % wide for i, k in enumerate(where)]", ("tests/backend/test_strides.py", "tests/backend/test_strided_rows.py")),
+    Mutant("Metal loads below unmasked", "eas/codegen/msl_memory.py", "    if mask is None or mask in m.held:\n        m.define(inst, element)", "    if True:\n        m.define(inst, element)", (EDGES, "tests/backend/test_memory.py")),
+    Mutant("Metal saturates one too late", "eas/codegen/msl_casts.py", 'if (x >= {limit!r}f)', 'if (x > {limit!r}f)', ("tests/backend/test_casts.py",)),
+    Mutant("fp8 on Metal rounds half up", "eas/codegen/msl_casts.py", "uint even = (magnitude >> {drop}) & 1;", "uint even = 1;", ("tests/backend/test_casts.py",)),
+    Mutant("masked atomics return the element", "eas/codegen/msl_atomics.py", 'm.lines.add(f"if ({condition.text}) {m.exprs[inst.out].text} = {done.text};")', 'm.lines.add(f"{m.exprs[inst.out].text} = {done.text};")', ("tests/backend/test_atomics.py",)),
+    # --- passes and analyses --------------------------------------------------------------------------
+    Mutant("x - x is 0 for floats", "eas/passes/algebra_laws.py", 'case "sub" | "xor" if not x.dtype.is_float:', 'case "sub" | "xor":', ("tests/unit/test_passes_simplify_algebra.py", "tests/fuzz/test_passes_random.py")),
+    Mutant("not (a < b) is a >= b for NaN", "eas/passes/algebra_laws.py", 'if compare.operands[0].dtype.is_float and compare.op.name not in ("eq", "ne"):', "if False:", ("tests/unit/test_passes_simplify_algebra.py", "tests/fuzz/test_passes_random.py")),
+    Mutant("-0.0 + 0.0 is -0.0", "eas/passes/algebra_laws.py", 'case "add" if c == 0 and math.copysign(1, c) < 0:', 'case "add" if c == 0:', ("tests/unit/test_passes_simplify_algebra.py", "tests/fuzz/test_passes_random.py")),
+    Mutant("narrow offsets are added before they are extended", "eas/passes/memory_laws.py", "return x is not None and y is not None and a.dtype.min <= x + y <= a.dtype.max", "return True", ("tests/unit/test_passes_simplify_algebra.py", "tests/fuzz/test_passes_random.py")),
+    Mutant("a load that is never on reads 0 instead of `other`", "eas/passes/memory_laws.py", "        return (inst.operands[index + 1],)\n", "        pass\n", ("tests/unit/test_passes_simplify_algebra.py", "tests/fuzz/test_passes_random.py")),
+    Mutant("loads leave loops that write there", "eas/passes/hoist_invariants.py", "return not memory.is_written(", "return memory is not None or memory.is_written(", ("tests/unit/test_passes_hoist_invariants.py", FUZZ)),
+    Mutant("loads leave loops that may not run", "eas/passes/hoist_invariants.py", 'runs = (bool(trip_count(inst, rw)),) if inst.op.name == "for" else (True, False)', 'runs = (True,) if inst.op.name == "for" else (True, True)', ("tests/unit/test_passes_hoist_invariants.py", FUZZ)),
+    Mutant("one array as two arguments does not overlap", "eas/passes/effects.py", "return a.space is Space.DEVICE and not (self._unaliased[a.root] or self._unaliased[b.root])", "return False", ("tests/unit/test_passes_hoist_invariants.py", "tests/unit/test_passes_merge_common.py", "tests/backend/test_in_place.py")),
+    Mutant("a < b is known where a may equal b", "eas/ranges/transfer.py", "return True if a.hi < b.lo else False if a.lo >= b.hi else None", "return True if a.hi <= b.lo else False if a.lo >= b.hi else None", ("tests/unit/test_ranges.py", "tests/unit/test_fold_masks.py")),
+    Mutant("quotients of negative numbers have one sign", "eas/ranges/transfer.py", "    if towards_zero and a.lo < 0 < a.hi:\n        quotients.append(0)\n", "", ("tests/unit/test_ranges.py",)),
+    Mutant("a condition narrows one too far", "eas/ranges/conditions.py", 'gap = int(name == "lt")', "gap = 1", ("tests/unit/test_ranges.py",)),
+    Mutant("steps of negative strides bound the wrong way", "eas/indexing/boxes.py", "(form.offset + ONE, -stride)", "(form.offset, -stride)", ("tests/unit/test_indexing.py", EDGES)),
+    Mutant("a loop counter ends one late", "eas/indexing/bounds.py", "form.offset - Linear(int(last))", "form.offset", ("tests/unit/test_indexing.py", "tests/unit/test_fold_masks.py")),
+    Mutant("sums under a condition with infinite factors", "eas/passes/unguard_sums.py", "return any(zeros) and all(z or self._is_finite(v) for z, v in zip(zeros, inst.operands, strict=True))", "return any(zeros)", ("tests/unit/test_passes_unguard_sums.py",)),
+    # --- interop --------------------------------------------------------------------------------------
+    Mutant("overlapping written strides accepted", "eas/interop/arguments.py", "if not view.is_contiguous and _overlaps_itself(view.array):", "if False:", ("tests/unit/test_staging.py", "tests/unit/test_arguments.py")),
+    Mutant("a write through a copy is lost", "eas/interop/arguments.py", "                use.view.array[...] = use.copy.reshape(use.view.shape)\n", "                pass\n", ("tests/unit/test_staging.py",)),
+    Mutant("gaps of strided outputs are invented", "eas/interop/arguments.py", 'view.array.copy(order="C").reshape(-1) if is_staged', "np.zeros(view.array.size, view.array.dtype) if is_staged", ("tests/unit/test_staging.py",)),
+    Mutant("copies of shared memory are not refused", "eas/interop/arguments.py", "if staged is None or not _share_memory(use.view.array, other.view.array):", "if True:", ("tests/unit/test_staging.py",)),
+    Mutant("read-only arrays are written", "eas/interop/arguments.py", "    if view.readonly:\n", "    if False:\n", ("tests/unit/test_staging.py", "tests/unit/test_arguments.py")),
+    Mutant("strides of 2^31 are accepted", "eas/interop/arguments.py", "if found >= 1 << 31:", "if found >= 1 << 33:", ("tests/unit/test_arguments.py", "tests/unit/test_staging.py", "tests/backend/test_strides.py")),
+    Mutant("DLPack memory may be NULL", "eas/interop/dlpack.py", "if not content.data and all(sizes):", "if False:", ("tests/unit/test_dlpack.py",)),
+    Mutant("bf16 leaves as uint16", "eas/interop/dlpack.py", "    if dtype in _CODE_OF_EXTENSION:\n        content.code = _code(dtype)\n", "", ("tests/unit/test_dlpack.py", "tests/unit/test_tensor_torch.py")),
+    # --- runtime --------------------------------------------------------------------------------------
+    Mutant("launches that only read the same memory wait, writers do not", "eas/runtime/launch_queue.py", "and (a.is_written or b.is_written)", "and (a.is_written and b.is_written)", ("tests/unit/test_launch_queue.py",)),
+    Mutant("launches side by side in memory overlap", "eas/runtime/launch_queue.py", "a.begin < b.end and b.begin < a.end", "a.begin <= b.end and b.begin <= a.end", ("tests/unit/test_launch_queue.py",)),
+    Mutant("grids of 2^31 programs are accepted", "eas/runtime/grid.py", "MAX_GRID_EXTENT = 2**31 - 1", "MAX_GRID_EXTENT = 2**32", ("tests/unit/test_grid.py",)),
+    Mutant("1025 threads are accepted", "eas/metal_sim/grids.py", "if total < 1 or total > min(limit, MAX_THREADS):", "if total < 1 or total > MAX_THREADS + 1:", ("tests/unit/test_metal_sim.py", "tests/sim")),
+    Mutant("constants of more than 4 KB are accepted", "eas/metal_sim/arguments.py", "if len(data) > MAX_CONSTANT_NBYTES:", "if False:", ("tests/unit/test_metal_sim.py", "tests/sim")),
+    Mutant("numbers that do not fit are cut", "eas/metal_sim/arguments.py", "or number != given or not lo <= number <= hi:", "or number != given:", ("tests/unit/test_metal_sim.py", "tests/sim")),
+)  # fmt: skip

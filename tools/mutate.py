@@ -1,0 +1,105 @@
+"""Plants bugs, one at a time, and says which of them the tests notice.
+
+    python tools/mutate.py                      # all mutants, with the tests that each names
+    python tools/mutate.py --only offs --all    # those with "offs" in the name; survivors meet the whole suite
+    python tools/mutate.py --list
+
+The bugs stand in `tools/mutants.py`. Each is planted in a copy of the tree; the tree itself is never changed.
+A mutant is killed if a test fails, or if the tests do not end in time. Exit status 1: fewer than 95 % are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tools.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parent.parent
+WANTED = 0.95  # of all mutants
+
+
+def planted(mutant: Mutant, root: Path) -> str:
+    """The text of the mutant's file with the bug in it."""
+    text = (root / mutant.file).read_text()
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"mutant {mutant.name!r}: its text stands {text.count(mutant.old)} times in {mutant.file}")
+    return text.replace(mutant.old, mutant.new)
+
+
+def copied_tree(folder: Path) -> Path:
+    """A copy of the files that git knows of, as they are in the working tree."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in names.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def notice(tree: Path, tests: list[str], jobs: int, seconds: float) -> str:
+    """The first test that fails in the tree, or "" if none does."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-n", str(jobs), *tests]
+    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        run = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return "the tests do not end"
+    if run.returncode == 0:
+        return ""
+    if run.returncode not in (1, 2):  # 2: a test file cannot be imported
+        raise SystemExit(f"pytest ended with {run.returncode}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0].split(" - ")[0] if lines else run.stdout.strip().splitlines()[-1]
+
+
+def judged(mutant: Mutant, tree: Path, options: argparse.Namespace) -> str:
+    """What notices the mutant: the tests it names, then the rest if asked for."""
+    file = tree / mutant.file
+    sound = file.read_text()
+    try:
+        file.write_text(planted(mutant, tree))
+        found = notice(tree, list(mutant.tests), options.jobs, options.seconds)
+        return found or (notice(tree, ["tests"], options.jobs, 10 * options.seconds) if options.all else "")
+    finally:
+        file.write_text(sound)
+
+
+def main() -> int:
+    """Run the mutants that are asked for and print a line each."""
+    parser = argparse.ArgumentParser(description="plant bugs and see which tests notice")
+    parser.add_argument("--only", default="", help="mutants with this in their name or file")
+    parser.add_argument("--list", action="store_true", help="print the mutants and stop")
+    parser.add_argument("--all", action="store_true", help="survivors meet the whole suite")
+    parser.add_argument("--jobs", type=int, default=2, help="test processes")
+    parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
+    options = parser.parse_args()
+    mutants = [m for m in MUTANTS if options.only in m.name or options.only in m.file]
+    if options.list:
+        for mutant in mutants:
+            print(f"{mutant.file}: {mutant.name}")
+        return 0
+    survivors: list[Mutant] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied_tree(Path(folder))
+        os.environ["EAS_SIM_CACHE_DIR"] = str(tree / ".sim-cache")  # the software Metal's own sources are mutated too
+        for number, mutant in enumerate(mutants, 1):
+            start = time.monotonic()
+            killer = judged(mutant, tree, options)
+            if not killer:
+                survivors.append(mutant)
+            print(f"{number:3d}/{len(mutants)} {'killed  ' if killer else 'SURVIVED'} {time.monotonic() - start:5.0f} s  {mutant.name}: {killer or mutant.file}", flush=True)
+    killed = len(mutants) - len(survivors)
+    print(f"{killed} of {len(mutants)} killed ({killed / max(1, len(mutants)):.0%})")
+    return int(killed < WANTED * len(mutants))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
