@@ -205,28 +205,59 @@ def test_offsets_extend_by_their_sign(backend, dtype, form):
 # --- masks of the first and last iterations of loops ------------------------------------------------
 
 
+def surrounded(values: np.ndarray) -> np.ndarray:
+    """A view of the values in memory whose neighbours would be seen in any result."""
+    memory = np.full(values.size + 128, 1e6, np.float32)
+    memory[64 : 64 + values.size] = values
+    return memory[64 : 64 + values.size]
+
+
 @eas.kernel
-def window_kernel(x, out, n, first, last, step, OP: eas.constexpr, BLOCK: eas.constexpr):
+def window_kernel(x, w, out, n, first, last, OP: eas.constexpr, STEP: eas.constexpr, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     total = mk.zeros([BLOCK], mk.f32)
-    for k in range(first, last, step):
+    for k in range(first, last, STEP):
         inside = (i + k >= 0) & ((i + k < n) if OP == "lt" else (n > i + k) if OP == "gt" else (i + k <= n - 1))
-        total += mk.load(x, i + k, inside, other=0) * (k + 100)
+        total += mk.load(x, i + k, inside, other=0) * mk.load(w, k + 16)
     mk.store(out, i, total, i < n)
 
 
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("op", ["lt", "gt", "le"])
-def test_windows_end_where_their_masks_end(backend, op):
+def test_windows_end_where_their_masks_end(backend, op, step):
     """The mask of the last tap ends earlier than that of the first; the first starts later."""
-    block = 128
-    for n in (1, 31, 65, 128, 200):
-        x, grid = np.random.default_rng(n).integers(-9, 9, n).astype(np.float32), -(-n // block)
-        for first, last, step in [(-1, 2, 1), (0, 3, 1), (-4, 1, 1), (-3, 4, 2), (2, 2, 1), (-2, 9, 3), (5, 6, 1)]:
+    block, w = 128, np.arange(100, 132).astype(np.float32)
+    for n in (1, 31, 65, 128, 200, 520):
+        x, grid = surrounded(np.random.default_rng(n).integers(-9, 9, n).astype(np.float32)), -(-n // block)
+        for first, last in [(-1, 2), (0, 3), (-4, 1), (-3, 4), (2, 2), (-2, 9), (5, 6)]:
             out = np.zeros(n, np.float32)
-            launch(backend, window_kernel, x, out, n, first, last, step, grid=grid, OP=op, BLOCK=block)
+            launch(backend, window_kernel, x, w, out, n, first, last, grid=grid, OP=op, STEP=step, BLOCK=block)
             padded = np.concatenate([np.zeros(16, np.float32), x, np.zeros(16, np.float32)])
-            want = sum((padded[16 + k : 16 + k + n] * (k + 100) for k in range(first, last, step)), np.zeros(n, np.float32))
-            np.testing.assert_array_equal(out, want, f"n={n} taps {first} {last} {step}")
+            want = sum((padded[16 + k : 16 + k + n] * w[k + 16] for k in range(first, last, step)), np.zeros(n, np.float32))
+            np.testing.assert_array_equal(out, want, f"n={n} taps {first} {last}")
+
+
+@eas.kernel
+def scaled_kernel(x, out, n, first, OP: eas.constexpr, STEP: eas.constexpr, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    at = i * STEP + first
+    mask = COMPARE[OP](at, n)
+    mk.store(out, i, mk.load(x, at, mask & (at < 1000), other=-1), mask & (at < 1000))
+
+
+@pytest.mark.parametrize("step", [2, 3, 5])
+@pytest.mark.parametrize("op", ["lt", "le", "gt", "ge"])
+def test_bounds_of_every_few_elements(backend, op, step):
+    """A bound between two elements counts the one before it."""
+    block, grid = 128, 2
+    x = surrounded(np.random.default_rng(5).integers(-9, 9, 1000).astype(np.float32))
+    i = np.arange(grid * block)
+    for n in (0, 1, 2, 3, 31, 32, 33, 97, 255, 256, 257, 511, 700):
+        for first in (0, 1):
+            out, at = np.zeros(i.size, np.float32), i * step + first
+            launch(backend, scaled_kernel, x, out, n, first, grid=grid, OP=op, STEP=step, BLOCK=block)
+            want = np.where(COMPARE[op](at, n) & (at < 1000), x[np.minimum(at, 999)], 0)
+            np.testing.assert_array_equal(out, want, f"n={n} from {first}")
 
 
 @eas.kernel
