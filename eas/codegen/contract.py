@@ -229,7 +229,7 @@ class _Contract(Loops):
         for i, row in enumerate(rows):
             value = self._load(self.at(row, column, self.element), self.element, 1)
             left = self.t.splat(value, lanes)
-            new += [self.t.fma(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
+            new += [self.t.multiply_add(left, right[v], accs[i * vectors + v]) for v in range(vectors)]
         return new
 
     # --- what comes next ------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from eas.codegen.llvm_text import Reg, Text
 class Loops:
     """Counted loops in a function body."""
 
-    def __init__(self) -> None:
-        self.t = Text()
+    def __init__(self, has_f16: bool = True) -> None:
+        self.t = Text(has_f16)
 
     def loop(
         self,

@@ -73,7 +73,7 @@ class Emitter:
         self.logs: list[LogFormat] = []
         self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
         self.uses_streams = False
-        self.t = Text()
+        self.t = Text(target.has_f16)
         self.regs: dict[Value, Reg] = {}
         self.lanes = 1
         self.scratch_nbytes = 0

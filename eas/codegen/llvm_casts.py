@@ -16,15 +16,13 @@ def decode(t: Text, raw: Reg, dtype: DType) -> Reg:
     if dtype.is_bool:
         return t.compare("icmp ne", raw, t.like(0, raw))
     if dtype is dtypes.f16:
-        return t.convert("fpext", raw, "float")
+        return _decode_f16(t, raw)
     if dtype is dtypes.bf16:
         wide = t.convert("zext", raw, "i32")
         return t.convert("bitcast", t.op("shl", wide, t.like(16, wide)), "float")
     if dtype is dtypes.f8e5m2:  # the upper half of an f16
         wide = t.convert("zext", raw, "i16")
-        return t.convert(
-            "fpext", t.convert("bitcast", t.op("shl", wide, t.like(8, wide)), "half"), "float"
-        )
+        return _decode_f16(t, t.convert("bitcast", t.op("shl", wide, t.like(8, wide)), "half"))
     if dtype is dtypes.f8e4m3:
         return _decode_e4m3(t, raw)
     return raw
@@ -35,16 +33,43 @@ def encode(t: Text, value: Reg, dtype: DType) -> Reg:
     if dtype.is_bool:
         return t.convert("zext", value, "i8")
     if dtype is dtypes.f16:
-        return t.convert("fptrunc", value, "half")
+        return _encode_f16(t, value)
     if dtype is dtypes.bf16:
         bits = t.convert("bitcast", value, "i32")
         return t.convert("trunc", t.op("lshr", bits, t.like(16, bits)), "i16")
     if dtype is dtypes.f8e5m2:
-        bits = t.convert("bitcast", t.convert("fptrunc", value, "half"), "i16")
+        bits = t.convert("bitcast", _encode_f16(t, value), "i16")
         return t.convert("trunc", t.op("lshr", bits, t.like(8, bits)), "i8")
     if dtype is dtypes.f8e4m3:
         return _encode_e4m3(t, value)
     return value
+
+
+def _decode_f16(t: Text, raw: Reg) -> Reg:
+    """As e4m3 below where the target has no instruction for it: LLVM would call a function for each lane. NaN keeps its bits."""
+    if t.has_f16:
+        return t.convert("fpext", raw, "float")
+    wide = t.convert("zext", t.convert("bitcast", raw, "i16"), "i32")
+    sign = t.op("shl", t.op("and", wide, t.like(0x8000, wide)), t.like(16, wide))
+    magnitude = t.op("and", wide, t.like(0x7FFF, wide))
+    placed = t.op("shl", magnitude, t.like(13, wide))
+    scaled = t.convert("bitcast", placed, "float")
+    finite = t.convert("bitcast", t.op("fmul", scaled, t.like(2.0**112, scaled)), "i32")
+    infinite = t.op("or", placed, t.like(0x7F800000, wide))
+    bits = t.select(t.compare("icmp ult", magnitude, t.like(0x7C00, wide)), finite, infinite)
+    return t.convert("bitcast", t.op("or", bits, sign), "float")
+
+
+def _encode_f16(t: Text, value: Reg) -> Reg:
+    if t.has_f16:
+        return t.convert("fptrunc", value, "half")
+    size = t.call("llvm.fabs", "float", value)
+    raw = t.convert("bitcast", value, "i32")
+    finite = t.op("lshr", t.convert("bitcast", t.op("fmul", size, t.like(2.0**-112, size)), "i32"), t.like(13, raw))
+    infinite = t.op("and", t.op("lshr", raw, t.like(13, raw)), t.like(0x7FFF, raw))
+    magnitude = t.select(t.compare("fcmp olt", size, t.like(float("inf"), size)), finite, infinite)
+    sign = t.op("and", t.op("lshr", raw, t.like(16, raw)), t.like(0x8000, raw))
+    return t.convert("bitcast", t.convert("trunc", t.op("or", magnitude, sign), "i16"), "half")
 
 
 def _decode_e4m3(t: Text, raw: Reg) -> Reg:
@@ -73,14 +98,16 @@ def _encode_e4m3(t: Text, value: Reg) -> Reg:
 
 def rounded(t: Text, value: Reg, dtype: DType) -> Reg:
     """An f32 result as a number of a narrower float dtype, to nearest even."""
-    if dtype is dtypes.f16:
+    if dtype is dtypes.f16 and t.has_f16:
         return t.convert("fpext", t.convert("fptrunc", value, "half"), "float")
+    if dtype is dtypes.f16:
+        return _round_narrow(t, value, 13, 2.0**-14, 2.0**-24, 65504.0, saturates=False)
     if dtype is dtypes.bf16:
         return _round_bits(t, value, 16)
     if dtype is dtypes.f8e5m2:
-        return _round_fp8(t, value, 21, 2.0**-14, 2.0**-16, 57344.0, saturates=False)
+        return _round_narrow(t, value, 21, 2.0**-14, 2.0**-16, 57344.0, saturates=False)
     if dtype is dtypes.f8e4m3:
-        return _round_fp8(t, value, 20, 2.0**-6, 2.0**-9, 448.0, saturates=True)
+        return _round_narrow(t, value, 20, 2.0**-6, 2.0**-9, 448.0, saturates=True)
     return value
 
 
@@ -96,7 +123,7 @@ def _round_bits(t: Text, value: Reg, dropped: int) -> Reg:
     return t.convert("bitcast", result, "float")
 
 
-def _round_fp8(
+def _round_narrow(
     t: Text,
     value: Reg,
     dropped: int,

@@ -73,7 +73,8 @@ class Reg:
 class Text:
     """A function body in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_f16: bool = True) -> None:
+        self.has_f16 = has_f16  # whether the target converts f16
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
@@ -160,10 +161,10 @@ class Text:
     def select(self, condition: Reg, a: Reg, b: Reg) -> Reg:
         return self.let(f"select {condition}, {a}, {b}", a.element, a.lanes)
 
-    def fma(self, a: Reg, b: Reg, c: Reg) -> Reg:
-        """a * b + c, of floats rounded once."""
+    def multiply_add(self, a: Reg, b: Reg, c: Reg) -> Reg:
+        """a * b + c, of floats rounded once where the target has an instruction for that."""
         if a.element in ("float", "double"):
-            return self.call("llvm.fma", a.element, a, b, c)
+            return self.call("llvm.fmuladd", a.element, a, b, c)
         return self.op("add", self.op("mul", a, b), c)
 
     def shuffle(self, a: Reg, b: Reg | None, lanes: Sequence[int]) -> Reg:

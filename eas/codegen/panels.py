@@ -74,7 +74,7 @@ class _Panels(Loops):
     def __init__(
         self, emitter: Emitter, dtype: DType, out: DType, inst: Inst, strides: Sequence[Reg]
     ) -> None:
-        super().__init__()
+        super().__init__(emitter.target.has_f16)
         self.module, self.dtype, self.out_dtype = emitter.t, dtype, out
         self.unpacked_nbytes = emitter.target.unpacked_nbytes
         self.element, self.out = memory_type(dtype), register_type(out)
@@ -571,7 +571,7 @@ class _Block(Loops):
         new: list[Reg] = []
         for i, row in enumerate(rows):
             left = self.t.splat(self._load(self.at(row, column, self.out), 1), self.wide)
-            new += [self.t.fma(left, right[v], accs[i * self.vectors + v]) for v in range(self.vectors)]
+            new += [self.t.multiply_add(left, right[v], accs[i * self.vectors + v]) for v in range(self.vectors)]
         return new
 
     def _load(self, at: Reg, lanes: int) -> Reg:
