@@ -50,10 +50,10 @@ class Program(Statements):
         super().__init__(Emitter())
         self.target = target
         self.has_tags = False
-        self.loads: dict[Value, Inst] = {}  # results of nests that are what a load read
+        self.loads: dict[Value, Inst] = self.scopes.table()  # results of nests that are what a load read
         self.unread: set[Value] = set()  # buffers that the kernel never loads from
         self.may_end_early: set[Value] = set()  # blocks whose slots need not be filled to the end
-        self.tails: dict[Value, Tail] = {}  # those that are not
+        self.tails: dict[Value, Tail] = self.scopes.table()  # those that are not
         self.carried: set[tuple[Inst, int]] = set()  # loops, and which of their blocks may end early
         self.in_rows = False  # whether the rows of a tile go on through the tiles beside it
         self.walk = 1  # the tiles side by side of which a row is one
@@ -122,11 +122,6 @@ class Program(Statements):
         self.fill(slot, value)
         return slot
 
-    def materialise_into(self, value: Value) -> Slot:
-        """As `materialise`, and later reads of the value use the slot."""
-        slot = self.slots[value] = self.materialise(value)
-        return slot
-
     def fill(self, slot: Slot, value: Value) -> None:
         """Write every element of a block into a slot."""
         from eas.schedule.nest_loops import copy_loops
@@ -164,6 +159,10 @@ class Program(Statements):
         if tail is not None:
             return tail.stop, tail.value
         return self.e.const(block.shape[-1]), self.e.const(nothing(block), Type(block.dtype))
+
+    def make_whole(self, block: Value) -> None:
+        if block in self.tails:
+            self.complete(block)
 
     def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:
         elements = super().elements(known_true)

@@ -252,8 +252,8 @@ def _sorted_order(p: Program, keys: Value, descending: bool) -> tuple[Slot, Slot
 
 
 def _take(p: Program, result: Value, source: Value, index: Slot, n: int) -> None:
+    """The rows of a block in the order that `index` says."""
     slot = p.slot_for(result)
-    p.materialise_into(source)
 
     def row(at: tuple[Index, ...]) -> None:
         def step(i: Value) -> None:

@@ -110,7 +110,7 @@ def _simd_prefix(p: Program, inst: Inst, word: str) -> None:
 def _simd_shuffle(p: Program, inst: Inst, word: str) -> None:
     x, operand = inst.operands
     slot = p.slot_for(inst.out)
-    source = p.materialise_into(x)
+    source = p.materialise(x)
     threads = inst.out.shape[0]
 
     def step(i: Value) -> None:

@@ -10,6 +10,7 @@ from eas.errors import Unsupported
 from eas.ir import Inst, Region, Trait, Value, make, walk
 from eas.schedule.elements import I32, Elements, Emitter, Known, Slot
 from eas.schedule.nests import PRODUCTS
+from eas.schedule.scopes import Scopes
 from eas.types import Shape
 
 
@@ -18,10 +19,11 @@ class Statements:
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
-        self.formulas: dict[Value, Inst] = {}
-        self.slots: dict[Value, Slot] = {}
-        self.scalars: dict[Value, Value] = {}
-        self.wanted: dict[Value, Slot] = {}  # where a value should be written when it is made
+        self.scopes = Scopes()
+        self.formulas: dict[Value, Inst] = self.scopes.table()
+        self.slots: dict[Value, Slot] = self.scopes.table()
+        self.scalars: dict[Value, Value] = self.scopes.table()
+        self.wanted: dict[Value, Slot] = self.scopes.table()  # where a value should be written when it is made
         self.allocations: list[Inst] = []
 
     def program(self, body: Region) -> Region:
@@ -140,7 +142,16 @@ class Statements:
         """What a loop carries on beside a block that goes to a slot."""
         return ()
 
+    def make_whole(self, block: Value) -> None:
+        """Fill the slot of a block to its end, of which nothing will be known but the slot."""
+
     def _control_region(
+        self, inst: Inst, region: Region, slots: Mapping[int, Slot], kept: Sequence[int], beside: Mapping[int, Sequence[Value]]
+    ) -> Region:
+        with self.scopes.region():
+            return self._lowered_region(inst, region, slots, kept, beside)
+
+    def _lowered_region(
         self, inst: Inst, region: Region, slots: Mapping[int, Slot], kept: Sequence[int], beside: Mapping[int, Sequence[Value]]
     ) -> Region:
         is_test = inst.op.name == "while" and region is inst.regions[0]
@@ -149,23 +160,22 @@ class Statements:
             if region.params:
                 self.slots[region.params[own + i]] = slot
         params = [p for j, p in enumerate(region.params) if j < own or (j - own) not in slots]
-        before = dict(self.wanted)
         if not is_test:
             self._wish(region, slots, own)
+        self.e.blocks.append([])
         for i, notes in beside.items():
             carried = [Value(v.type) for v in notes]
             params += carried
             self.learn(region.params[own + i], carried)
-        self.e.blocks.append([])
-        saved = dict(self.formulas)
         self.region(Region((Value(I32),), region.body))
         if is_test:
             self.e.inst("yield", [self.scalar_of(region.yields[0])])
         else:
             more = [v for i in beside for v in self.notes_on(region.yields[i], slots[i])]
+            for i in slots.keys() - beside.keys():
+                self.make_whole(region.yields[i])
             self._move_all([(region.yields[i], slot) for i, slot in slots.items()])
             self.e.inst("yield", [*(self.scalar_of(region.yields[i]) for i in kept), *more])
-        self.formulas, self.wanted = saved, before
         return Region(tuple(params), tuple(self.e.blocks.pop()))
 
     def _move_all(self, moves: Sequence[tuple[Value, Slot]]) -> None:

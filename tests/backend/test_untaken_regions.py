@@ -1,0 +1,104 @@
+"""Regions that never run leave nothing behind: neither blocks that only they computed, nor ends of blocks that only they filled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from tests.backend.launches import launch
+
+MODES = ("", "EAS_NOOPT", "EAS_CHECK_BOUNDS", "EAS_NUM_THREADS")
+
+
+@pytest.fixture(params=MODES)
+def mode(request, monkeypatch, backend):
+    if request.param and backend != "cpu":
+        pytest.skip("settings of the CPU")
+    if request.param:
+        monkeypatch.setenv(request.param, "1")
+
+
+@eas.kernel
+def argsort_in_branch(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    if go > 0:
+        mk.store(y, i, mk.argsort(v))
+    mk.store(y, N + i, v + i)
+    mk.store(y, 2 * N, mk.argmin(v, 0))
+    mk.store(y, 2 * N + 1, mk.argmax(v, 0))
+
+
+@eas.kernel
+def argsort_in_for(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    for k in range(go):
+        mk.store(y, i, mk.argsort(v + k))
+    mk.store(y, N + i, v + i)
+    mk.store(y, 2 * N, mk.argmin(v, 0))
+    mk.store(y, 2 * N + 1, mk.argmax(v, 0))
+
+
+@eas.kernel
+def argsort_in_while(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    while go > 0:
+        mk.store(y, i, mk.argsort(v))
+        go -= 1
+    mk.store(y, N + i, v + i)
+    mk.store(y, 2 * N, mk.argmin(v, 0))
+    mk.store(y, 2 * N + 1, mk.argmax(v, 0))
+
+
+@pytest.mark.parametrize("go", [0, 1])
+@pytest.mark.parametrize("kernel", [argsort_in_branch, argsort_in_for, argsort_in_while], ids=lambda k: k.__name__)
+def test_argsort(kernel, go, backend, mode):
+    x, y = np.random.default_rng(1).permutation(64).astype(np.int32), np.full(130, -1, np.int32)
+    launch(backend, kernel, x, y, go, grid=1, N=64)
+    order = np.argsort(x) if go else np.full(64, -1)
+    np.testing.assert_array_equal(y, np.concatenate([order, x + np.arange(64), [x.argmin(), x.argmax()]]))
+
+
+@eas.kernel
+def shuffle_in_branch(x, y, go, B: eas.constexpr):
+    i = mk.tid(0, B)
+    v = mk.load(x, i) * 2
+    if go > 0:
+        v = mk.simd_shuffle_down(i, 1) + mk.simd_shuffle_up(v, 2) + mk.simd_shuffle_xor(v + i, 4) + mk.simd_shuffle(v * i, i)
+    mk.store(y, i, v + i)
+
+
+@pytest.mark.parametrize("go", [0, 1])
+def test_shuffle(go, backend, mode):
+    x, y, i = np.random.default_rng(2).integers(0, 9, 64).astype(np.int32), np.zeros(64, np.int32), np.arange(64)
+    launch(backend, shuffle_in_branch, x, y, go, grid=1, B=64)
+    lane, v = i % 32, 2 * x
+    down, up = np.where(lane < 31, (i + 1) % 64, i), np.where(lane >= 2, i - 2, i)
+    want = down + v[up] + (v + i)[i ^ 4] + (v * i)[i - lane + i % 32] if go else v
+    np.testing.assert_array_equal(y[:32], (want + i)[:32])  # the second simdgroup asks for lanes that it does not have
+    if not go:
+        np.testing.assert_array_equal(y, want + i)
+
+
+@eas.kernel
+def prefix_in_loop(x, z, y, n, times, N: eas.constexpr):
+    """A block that a loop replaces, by one of which most is off; it starts as one of which everything is on."""
+    i = mk.arange(0, N)
+    acc = mk.load(z, i)
+    for k in range(times):
+        acc = mk.load(x, i + k, i < n) * 2
+        mk.store(y, N + k, mk.sum(acc))
+    mk.store(y, i, acc)
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_ends_of_carried_blocks(times, backend, mode):
+    n, x, z, y = 100, np.arange(1100, dtype=np.int32), np.full(1024, 7, np.int32), np.zeros(1030, np.int32)
+    launch(backend, prefix_in_loop, x, z, y, n, times, grid=1, N=1024)
+    blocks = [np.where(np.arange(1024) < n, 2 * x[k : k + 1024], 0) for k in range(times)]
+    want = np.concatenate([blocks[-1] if blocks else z, [b.sum() for b in blocks], np.zeros(6 - times)])
+    np.testing.assert_array_equal(y, want)
