@@ -9,6 +9,10 @@ from eas.errors import GridError
 
 Extent = int | Sequence[int]
 MAX_THREADS = 1024
+MAX_GROUPS = 2**31 - 1
+"""Of a launch: the engine numbers threadgroups by 32 bits, and counts past the last one."""
+MAX_AXIS_THREADS = 2**32 - 1
+"""Metal numbers the threads of an axis by 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,27 @@ def shape_of(kernel: str, groups: Extent | None, grid_threads: Extent | None, th
         )
     if groups is not None:
         count = _three("grid", groups)
-        return Shape(size, count, (count[0] * size[0], count[1] * size[1], count[2] * size[2]))
+        return _countable(kernel, Shape(size, count, (count[0] * size[0], count[1] * size[1], count[2] * size[2])))
     assert grid_threads is not None
     all_threads = _three("grid_threads", grid_threads)
     a, b, c = (-(-n // s) for n, s in zip(all_threads, size, strict=True))
-    return Shape(size, (a, b, c), all_threads)
+    return _countable(kernel, Shape(size, (a, b, c), all_threads))
+
+
+def _countable(kernel: str, shape: Shape) -> Shape:
+    """The same shape, if its threads and threadgroups can be numbered."""
+    total = shape.groups[0] * shape.groups[1] * shape.groups[2]
+    if total > MAX_GROUPS:
+        raise GridError(
+            f"the grid {shape.groups} of {kernel} has {total} threadgroups, more than the largest possible {MAX_GROUPS}",
+            hint="use larger threadgroups, or several launches",
+        )
+    if max(shape.grid_threads) > MAX_AXIS_THREADS:
+        raise GridError(
+            f"the grid of {kernel} has {max(shape.grid_threads)} threads along one axis, more than the largest possible {MAX_AXIS_THREADS}",
+            hint="spread the work over two axes",
+        )
+    return shape
 
 
 def _three(name: str, extent: Extent) -> tuple[int, int, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from eas import config, dtypes
 from eas.errors import ArgumentError, KernelError, SourcePlace
 from eas.runtime import Executable, Grid, Runtime, jit, require
+from eas.runtime.grid import check_programs
 from eas.runtime.host_cpu import num_threads
 from eas.runtime.launch_queue import LaunchQueue, Span
 from eas.runtime.launch_settings import setting_now
@@ -158,6 +159,7 @@ class CpuRuntime(Runtime):
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
     ) -> None:
         require(self)
+        check_programs(executable.name, grid)
         native = cast(NativeExecutable, executable)
         kernel = self.loaded(native)
         record = ErrorRecord()

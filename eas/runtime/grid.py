@@ -15,6 +15,8 @@ Grid = tuple[int, int, int]
 Scalars = Mapping[str, int | float]
 
 MAX_GRID_EXTENT = 2**31 - 1
+MAX_PROGRAMS = 2**63 - 1
+"""Of a launch: programs are numbered by signed 64-bit integers."""
 MAX_THREADS = 1024
 
 _SPMD_THREADS: Grid = (1, 1, 1)
@@ -54,6 +56,28 @@ def infer_grid(
     args: Mapping[str, object] | None = None,
 ) -> Grid:
     """The grid of this launch; a 0 in it launches nothing. `args` is what a callable `_grid` sees."""
+    grid = _wanted_grid(info, scalars, meta, options, args)
+    check_programs(info.kernel_name, grid)
+    return grid
+
+
+def check_programs(kernel_name: str, grid: Grid) -> None:
+    """Refuse a grid of more programs than can be numbered."""
+    x, y, z = grid
+    if x * y * z > MAX_PROGRAMS:
+        raise GridError(
+            f"the grid {grid} of kernel {kernel_name} has {x * y * z} programs, more than the largest possible {MAX_PROGRAMS}",
+            hint="use a larger BLOCK, or several launches",
+        )
+
+
+def _wanted_grid(
+    info: GridInfo,
+    scalars: Scalars,
+    meta: Mapping[str, object],
+    options: GridOptions,
+    args: Mapping[str, object] | None,
+) -> Grid:
     if options.grid is not None:
         return _explicit_grid(info, options.grid, meta, scalars if args is None else args)
     axes = info.axes | info.num_programs_axes

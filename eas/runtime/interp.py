@@ -16,6 +16,7 @@ from eas.ops.machine import Buffer, Pointer
 from eas.passes.spread_threads import spread_threads
 from eas.runtime import Executable, Grid, Runtime
 from eas.runtime.checked_program import Report
+from eas.runtime.grid import check_programs
 from eas.runtime.interp_plan import Plan
 
 
@@ -59,6 +60,7 @@ def execute(module: IRModule, args: Sequence[object], grid: Grid, out: Report = 
 def _check_grid(module: IRModule, grid: Grid) -> None:
     if len(grid) != 3 or min(grid) < 0:
         raise GridError(f"kernel {module.name}: the grid {grid} is not three numbers of 0 or more")
+    check_programs(module.name, grid)
 
 
 def _argument(arg: Arg, given: object) -> Any:

@@ -14,6 +14,7 @@ from eas.dtypes import DType
 from eas.errors import ArgumentError, SourcePlace
 from eas.ir import Arg
 from eas.runtime import Executable, Grid
+from eas.runtime.grid import check_programs
 from eas.runtime.metal_log import LogFormat, MetalLog
 
 Array = np.ndarray
@@ -74,6 +75,7 @@ class MetalLaunch:
 
 def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid) -> MetalLaunch:
     """Bind the arguments of a launch: buffers as they are, scalars as one struct, the log behind them."""
+    check_programs(executable.name, grid)
     code, module = executable.metal, executable.module
     if len(args) != len(module.args):
         raise ArgumentError(f"the kernel takes {len(module.args)} arguments, got {len(args)}")

@@ -5,7 +5,11 @@ import functools
 import numpy as np
 import pytest
 
+import eas
+from eas import mk
 from eas.errors import GridError
+from eas.metal_sim.grids import shape_of
+from eas.runtime import get_runtime
 from eas.runtime.grid import GridInfo, GridOptions, check_tptg, infer_grid
 
 
@@ -329,3 +333,79 @@ def test_thread_mode_without_tid_takes_the_given_threads():
 def test_two_tid_lengths_are_refused():
     message = refusal(check_tptg, thread(0, blocks=(64, 32)), 64)
     assert "kernel blur has mk.tid lengths 32 and 64, but a threadgroup has one size" in message
+
+
+# --- more programs than numbers -----------------------------------------------------------------
+
+LARGEST = 2**31 - 1
+
+
+@eas.kernel
+def touch(out):
+    """Which program it is makes no difference: a launch of too many must not run at all."""
+    mk.store(out, 1.0)
+
+
+@pytest.mark.parametrize("grid", [(LARGEST, LARGEST, 3), (LARGEST, LARGEST, LARGEST), (2**21, 2**21, 2**21)])
+@pytest.mark.parametrize("where", ["cpu", "interp", "sim"])
+@pytest.mark.parametrize("form", ["option", "triton", "callable", "asynchronous"])
+def test_grid_of_more_programs_than_numbers_is_refused(grid, where, form, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", where)
+    out = np.zeros(1, np.float32)
+    launch = {
+        "option": lambda: touch(out, _grid=grid), "triton": lambda: touch[grid](out),
+        "callable": lambda: touch(out, _grid=lambda meta: grid), "asynchronous": lambda: touch(out, _grid=grid, _sync=False),
+    }[form]  # fmt: skip
+    message = refusal(launch)
+    x, y, z = grid
+    assert f"the grid {grid} of kernel touch has {x * y * z} programs, more than the largest possible 9223372036854775807" in message
+    assert "hint: use a larger BLOCK, or several launches" in message
+    assert out[0] == 0
+
+
+def test_grid_of_too_many_programs_is_refused_by_a_native_launcher_too(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    out = np.zeros(1, np.float32)
+    for _ in range(6):
+        touch(out, _grid=(2, 1, 1))
+    assert touch._repeats
+    out[0] = 0
+    assert "programs, more than" in refusal(lambda: touch(out, _grid=(LARGEST, LARGEST, 3)))
+    assert out[0] == 0
+
+
+def test_grid_inferred_from_extents_is_refused_when_it_is_too_large():
+    info = spmd(0, 1, 2, blocks=(1,))
+    assert grid_of(info, {"W": LARGEST, "H": LARGEST, "D": 2}) == (LARGEST, LARGEST, 2)
+    assert "has 13835058042397261827 programs" in refusal(grid_of, info, {"W": LARGEST, "H": LARGEST, "D": 3})
+    assert "programs, more than" in refusal(grid_of, info, shape=(2**21, 2**21, 2**21))
+    assert grid_of(info, {"W": LARGEST, "H": LARGEST, "D": 0}) == (LARGEST, LARGEST, 0)
+
+
+def test_torch_operator_refuses_a_grid_that_is_too_large():
+    torch = pytest.importorskip("torch")
+    out = torch.zeros(1)
+    assert "programs, more than" in refusal(lambda: touch(out, _grid=(LARGEST, LARGEST, LARGEST)))
+    assert out[0] == 0
+
+
+@pytest.mark.parametrize("runtime", ["cpu", "interp", "sim"])
+def test_runtimes_refuse_a_grid_that_is_too_large(runtime):
+    out = np.zeros(1, np.float32)
+    variant = touch.compile(out).variant()
+    assert "programs, more than" in refusal(lambda: get_runtime(runtime).run(variant, [out], (LARGEST, LARGEST, LARGEST)))
+    assert out[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({"grid": (2**16, 2**16), "threads": 1}, "has 4294967296 threadgroups, more than the largest possible 2147483647"),
+        ({"grid": 2**27, "threads": 32}, "has 4294967296 threads along one axis, more than the largest possible 4294967295"),
+        ({"grid_threads": (2**31, 2), "threads": 1}, "has 4294967296 threadgroups"),
+    ],
+)
+def test_software_metal_refuses_more_threads_than_it_can_number(sizes, text):
+    with pytest.raises(GridError) as caught:
+        shape_of("blur", sizes.get("grid"), sizes.get("grid_threads"), sizes["threads"], 1024)
+    assert text in str(caught.value)
