@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import itertools
 import math
 
@@ -56,11 +58,9 @@ def _atanh(x: float) -> float:
     return math.copysign(math.inf, x) if abs(x) == 1 else math.atanh(x)
 
 
-def _lgamma(x: float) -> float:
-    """Python's own is off by millions of ulp near 1 and 2."""
-    import torch
-
-    return torch.lgamma(torch.tensor(x, dtype=torch.float64)).item()
+# C's: Python's own is off by millions of ulp near 1 and 2.
+_lgamma = ctypes.CDLL(ctypes.util.find_library("m")).lgamma
+_lgamma.restype, _lgamma.argtypes = ctypes.c_double, (ctypes.c_double,)
 
 
 def _pow(x: float, y: float) -> float:
