@@ -263,7 +263,7 @@ end:
 ; From now on jobs run on the threads of OpenMP: GOMP_parallel and omp_get_max_threads, or null.
 define void @eas_pool_share(ptr %run, ptr %size) nounwind {
   store ptr %size, ptr @team_size
-  store ptr %run, ptr @team_run
+  store atomic ptr %run, ptr @team_run release, align 8   ; who sees it sees the size too
   ret void
 }
 
@@ -291,7 +291,7 @@ end:
 ; Whether a team of that many threads stands ready: another size would make OpenMP end and start threads.
 define internal i1 @has_team(i64 %threads) nounwind {
 entry:
-  %run = load ptr, ptr @team_run
+  %run = load atomic ptr, ptr @team_run acquire, align 8
   %none = icmp eq ptr %run, null
   br i1 %none, label %no, label %ask
 ask:

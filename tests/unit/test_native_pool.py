@@ -12,6 +12,7 @@ import pytest
 
 from eas.runtime import jit
 from eas.runtime.native_pool import num_threads, pool
+from eas.runtime.pool_llvm import pool_text
 from tests.unit.native_kernels import COUNT, NAP, ORDER, RUNS, SCRATCH
 
 pytest.importorskip("llvmlite")
@@ -182,3 +183,11 @@ def test_number_of_threads_is_a_setting(monkeypatch):
     assert num_threads() == 3
     monkeypatch.setenv("EAS_NUM_THREADS", "0")
     assert 1 <= num_threads() <= (os.cpu_count() or 1)
+
+
+def test_whoever_sees_a_team_sees_its_size():
+    """Arm processors may make two ordinary stores visible in the other order."""
+    code = jit.compile_for(pool_text("aarch64"), "aarch64-unknown-linux-gnu", pipeline="plain")
+    share, has_team = (code.split(f"\n{name}:")[1].split(".cfi_endproc")[0] for name in ("eas_pool_share", "has_team"))
+    assert "stlr" in share
+    assert "ldar" in has_team
