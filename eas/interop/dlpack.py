@@ -165,17 +165,45 @@ def memory_of(source: Any) -> ArgView:
             f"and {content.lanes} lanes",
             hint="convert it to a bool, integer or float dtype before the exchange",
         )
-    sizes = [content.shape[axis] for axis in range(content.ndim)]
-    if not content.data and all(sizes):
-        raise ArgumentError(
-            f"the DLPack tensor of shape {tuple(sizes)} has no memory",
-            hint="its storage was freed or resized: make a new tensor",
-        )
+    if _lacks_memory(content):
+        raise ArgumentError(f"the DLPack tensor of shape {_shape(content)} has no memory", hint=NO_MEMORY_HINT)
     array = _adopt(capsule, content, dtype)
     readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE
     if array.flags.writeable == readonly:
         array = np.asarray(_Relabelled(array, readonly))
     return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly)
+
+
+NO_MEMORY_HINT = "its storage was freed or resized: make a new tensor"
+
+
+def _shape(content: _DLTensor) -> tuple[int, ...]:
+    return tuple(content.shape[axis] for axis in range(content.ndim))
+
+
+def _lacks_memory(content: _DLTensor) -> bool:
+    return not content.data and all(_shape(content))
+
+
+class WithMemory:
+    """A DLPack producer whose capsules NumPy may take: for one without memory it would make some up."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self._producer.__dlpack__(**options)
+        content, _ = _content(capsule)
+        if _lacks_memory(content):
+            raise NoMemory(_shape(content))
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self._producer.__dlpack_device__()
+
+
+class NoMemory(Exception):
+    """A tensor of this shape has no memory."""
 
 
 def _ask(producer: Any) -> object:

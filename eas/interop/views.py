@@ -162,7 +162,7 @@ def _torch_view(tensor: Any, name: str) -> ArgView:
         array = data.numpy()
     except (RuntimeError, TypeError) as error:  # wrapped by vmap or torch.func, quantized, ...
         raise _refusal(name, f"is a torch tensor without memory to share: {error}", "") from None
-    seen = _numpy_view(array, tensor, name)
+    seen = _shared_view(array, tensor, name)
     seen.dtype = dtype or seen.dtype
     seen.requires_grad_leaf = tensor.requires_grad and torch.is_grad_enabled()
     return seen
@@ -252,19 +252,27 @@ def _dlpack_view(value: Any, name: str) -> ArgView:
             f"has type {kind.__name__} and lives on DLPack device {device}, a kernel needs CPU memory",
             "copy it to the CPU",
         )
+    from eas.interop import dlpack  # it imports this file
+
     try:
-        array = np.from_dlpack(value)
+        array = np.from_dlpack(dlpack.WithMemory(value))
+    except dlpack.NoMemory as error:
+        raise _refusal(name, f"is a DLPack tensor of shape {error.args[0]} without memory", dlpack.NO_MEMORY_HINT) from None
     except (RuntimeError, TypeError, ValueError, BufferError) as error:
         raise _refusal(
             name,
             f"has type {kind.__name__}, which NumPy cannot share through DLPack: {error}",
             "np.asarray(x)",
         ) from None
-    return _numpy_view(array, value, name, readonly=kind.__module__.split(".")[0] in _IMMUTABLE)
+    return _shared_view(array, value, name, readonly=kind.__module__.split(".")[0] in _IMMUTABLE)
 
 
 def _interface_view(value: Any, name: str) -> ArgView:
-    return _numpy_view(np.asarray(value), value, name)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise _refusal(name, f"has type {type(value).__name__}, whose memory NumPy cannot read: {error}", "np.asarray(x)") from None
+    return _shared_view(array, value, name)
 
 
 def _buffer_view(value: Any, name: str) -> ArgView:
@@ -277,7 +285,14 @@ def _buffer_view(value: Any, name: str) -> ArgView:
             f"has type {type(value).__name__}, which NumPy cannot read: {error}",
             "np.asarray(x)",
         ) from None
-    return _numpy_view(array, value, name)
+    return _shared_view(array, value, name)
+
+
+def _shared_view(array: Array, owner: object, name: str, *, readonly: bool = False) -> ArgView:
+    """The view of an array that NumPy made over the memory of `owner`."""
+    if array.flags.owndata and array.size:  # NumPy takes memory of its own for an address of 0
+        raise _refusal(name, f"has type {type(owner).__name__} and shape {array.shape}, but no memory", "make a new one: its memory was freed or never there")
+    return _numpy_view(array, owner, name, readonly=readonly)
 
 
 # --- refusals -----------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas import dtypes
+import eas
+from eas import dtypes, mk
 from eas.errors import ArgumentError
+from eas.interop import dlpack
 from eas.interop.arguments import ArgView, is_scalar, view
 
 REPO = Path(__file__).resolve().parents[2]
@@ -207,6 +209,57 @@ def test_dlpack_object_that_numpy_refuses_is_refused():
         "has type _OnlyDLPack, which NumPy cannot share through DLPack: Unsupported dtype"
         in message
     )
+
+
+class _Freed(_OnlyDLPack):
+    """A producer whose memory is gone."""
+
+    byte_offset = 0
+
+    def __dlpack__(self, **kwargs):
+        capsule = self.array.__dlpack__(**kwargs)
+        content = dlpack._content(capsule)[0]
+        content.data, content.byte_offset = None, self.byte_offset
+        return capsule
+
+
+@pytest.mark.parametrize("byte_offset", [0, 64])
+def test_dlpack_object_without_memory_is_refused(byte_offset):
+    freed = _Freed(np.ones((2, 3), np.float32))
+    freed.byte_offset = byte_offset
+    message = refusal(freed)
+    assert "is a DLPack tensor of shape (2, 3) without memory" in message
+    assert "hint: its storage was freed or resized: make a new tensor" in message
+
+
+def test_dlpack_object_without_elements_needs_no_memory():
+    assert view(_Freed(np.ones((2, 0), np.float32)), "x").shape == (2, 0)
+
+
+def test_kernel_does_not_run_on_a_dlpack_object_without_memory():
+    @eas.kernel
+    def fill(out, N, BLOCK: eas.constexpr = 4):
+        mk.store(out + mk.arange(BLOCK), 1.0)
+
+    for _ in range(6):
+        fill(_OnlyDLPack(np.zeros(4, np.float32)), 4)
+    with pytest.raises(ArgumentError, match="argument 'out' is a DLPack tensor of shape .4,. without memory"):
+        fill(_Freed(np.zeros(4, np.float32)), 4)
+
+
+def test_other_memory_at_address_zero_is_refused():
+    class Interface:
+        __array_interface__ = {"data": (0, False), "shape": (4,), "typestr": "<f4", "version": 3}  # noqa: RUF012
+
+    assert "has type Interface, whose memory NumPy cannot read: data is NULL" in refusal(Interface())
+    buffer = (ctypes.c_float * 4).from_address(0)
+    assert "has type c_float_Array_4 and shape (4,), but no memory" in refusal(buffer)
+    assert view((ctypes.c_float * 0)(), "x").shape == (0,)
+
+
+def test_torch_tensor_without_memory_is_refused():
+    torch = pytest.importorskip("torch")
+    assert "has type Tensor and shape (4,), but no memory" in refusal(torch.from_dlpack(_Freed(np.ones(4, np.float32))))
 
 
 def test_array_interface_is_shared():
