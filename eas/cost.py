@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from eas.analysis import producers
 from eas.ir import Inst, IRModule, Region, Trait, Value
-from eas.ops import Call, evaluate
+from eas.ops import Call
+from eas.ops import evaluate as evaluate_op
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Space
 
 _FREE = frozenset(("cast", "bitcast", "select", "neg", "abs", "copysign", "multiple_of", "max_contiguous", "max_constancy"))
@@ -52,11 +54,9 @@ class _Known:
         self._numbers: dict[Value, int | None] = dict(numbers)
 
     def number(self, value: Value) -> int | None:
-        if value not in self._numbers:
-            self._numbers[value] = self._computed(value)
-        return self._numbers[value]
+        return evaluate(self._computed, value, self._numbers)
 
-    def _computed(self, value: Value) -> int | None:
+    def _computed(self, value: Value) -> Definition[Value, int | None]:
         inst = self._producers.get(value)
         if inst is None or value.type.shape or not value.type.is_value or value.dtype.is_float:
             return None
@@ -64,12 +64,12 @@ class _Known:
             return int(inst["value"])
         if inst.regions or not inst.op.is_pure or not inst.op.has(Trait.ELEMENTWISE) or len(inst.outs) != 1:
             return None
-        numbers = [self.number(v) for v in inst.operands]
+        numbers: list[int | None] = yield from every(inst.operands)
         if None in numbers or inst.op.reference is None:
             return None
         types = tuple(v.type for v in inst.operands)
         arrays = [t.dtype.np_compute.type(n) for t, n in zip(types, numbers, strict=True)]
-        return int(evaluate(inst.op, Call(types, (value.type,), dict(inst.attrs)), arrays)[0])
+        return int(evaluate_op(inst.op, Call(types, (value.type,), dict(inst.attrs)), arrays)[0])
 
 
 def _region(region: Region, known: _Known) -> Cost:

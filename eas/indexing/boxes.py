@@ -10,6 +10,7 @@ from eas.indexing.affine import Affine
 from eas.indexing.forms import Forms
 from eas.indexing.linear import ONE, ZERO, Linear
 from eas.ir import Inst, Trait, Value
+from eas.trampoline import Definition, evaluate
 
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -120,12 +121,10 @@ class Boxes:
 
     def of(self, mask: Value, truth: bool = True) -> Box:
         """The lanes where `mask` is `truth`."""
-        key = (mask, truth)
-        if key not in self._boxes:
-            self._boxes[key] = self._compute(mask, truth)
-        return self._boxes[key]
+        return evaluate(self._compute, (mask, truth), self._boxes)
 
-    def _compute(self, mask: Value, truth: bool) -> Box:
+    def _compute(self, key: tuple[Value, bool]) -> Definition[tuple[Value, bool], Box]:
+        mask, truth = key
         r = self.forms.ranges[mask]
         if r.is_single:
             return Box() if bool(r.lo) == truth else NEVER
@@ -134,14 +133,14 @@ class Boxes:
             return self._opaque(mask, truth)
         name = inst.op.name
         if name == "not":
-            return self.of(inst.operands[0], not truth)
+            return (yield inst.operands[0], not truth)
         if name == ("and" if truth else "or"):
-            return self.of(inst.operands[0], truth) & self.of(inst.operands[1], truth)
+            return (yield inst.operands[0], truth) & (yield inst.operands[1], truth)
         if name in COMPARES:
             return self._compared(inst, truth)
         where = moved_axes(inst) if inst.op.has(Trait.SHAPE) else None
         if where is not None:
-            return self.of(inst.operands[0], truth).moved(where)
+            return (yield inst.operands[0], truth).moved(where)
         return self._opaque(mask, truth)
 
     def _opaque(self, mask: Value, truth: bool) -> Box:

@@ -11,6 +11,7 @@ from eas.facts import EQUALS, NEAR, Fact, FactKind
 from eas.indexing.accesses import Access, IndexInfo, analyse
 from eas.indexing.linear import Linear
 from eas.ir import Arg, Inst, IRModule, Value, walk
+from eas.trampoline import Definition, evaluate, every
 
 _HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
 _LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", *_HINTS})
@@ -96,17 +97,13 @@ class _ThreadStrides:
 
     def visit(self, value: Value) -> bool:
         """Whether threads of a threadgroup differ in a value, as far as sums and products tell."""
-        if value not in self._varies:
-            inst = self.origin.get(value)
-            self._varies[value] = inst is not None and self._visit(inst)
-        return self._varies[value]
+        return evaluate(self._visit, value, self._varies)
 
-    def _visit(self, inst: Inst) -> bool:
-        if inst.op.name == "tid":
-            return True
-        if inst.op.name not in _LINEAR:
-            return False
-        varies = [self.visit(v) for v in inst.operands]
+    def _visit(self, value: Value) -> Definition[Value, bool]:
+        inst = self.origin.get(value)
+        if inst is None or inst.op.name not in _LINEAR:
+            return inst is not None and inst.op.name == "tid"
+        varies: list[bool] = yield from every(inst.operands)
         if inst.op.name == "mul" and sum(varies) == 1:
             factor = self.arguments.get(inst.operands[varies.index(False)])
             if factor is not None:

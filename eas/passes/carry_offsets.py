@@ -9,6 +9,7 @@ from typing import NamedTuple
 from eas import dtypes
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.passes.rewriting import Rewriter
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Type
 
 _OFFSET = Type(dtypes.i64)
@@ -144,17 +145,20 @@ class _Carrier(Rewriter):
 
     def offset(self, pointer: Value) -> Value:
         """How far `pointer` is from its root, in elements; of a block, how far each is."""
+        return evaluate(self._offset, pointer)
+
+    def _offset(self, pointer: Value) -> Definition[Value, Value]:
         if pointer in self.distance:
             return self.distance[pointer]
         inst = self.producer.get(pointer)
         if inst is None or not inst.operands:
             return self.const(0, _OFFSET)
-        before = self.offset(inst.operands[0])
+        before = yield inst.operands[0]
         if inst.op.name == "addptr":
             wide = _OFFSET.with_shape(pointer.shape)
             return self.emit("add", before, self.emit("cast", inst.operands[1], type=wide))
         if inst.op.has(Trait.SHAPE):
-            moved = [before, *(self.offset(v) for v in inst.operands[1:])]
+            moved = [before, *(yield from every(inst.operands[1:]))]
             made = self.append(make(inst.op.name, moved, dict(inst.attrs), loc=self.loc))
             return made.outs[inst.outs.index(pointer)]
         return before  # a hint

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from eas.dtypes import DType
 from eas.ir import Inst, IRModule, Value, make, walk
 from eas.passes.rewriting import Rewriter, rewrite
+from eas.trampoline import Definition, evaluate
 from eas.types import Shape, Type
 
 _View = tuple[str, tuple[tuple[str, Any], ...]]
@@ -26,31 +28,35 @@ def join_quotients(module: IRModule) -> IRModule:
         return module
     positive = {a.value for a in module.args if not a.is_buffer and a.attr("range", (0, 0))[0] > 0}
 
+    joinings: dict[DType, _Joining] = {}
+
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
         if inst.op.name != "addptr" or not inst.out.shape:
             return None
         pointer, offset = inst.operands
-        joined = _Joining(rw, positive, offset).value()
+        joining = joinings.setdefault(offset.dtype, _Joining(rw, positive, offset.dtype))
+        joined = joining.value(offset)
         return None if joined is None else [rw.emit("addptr", pointer, joined)]
 
     return rewrite(module, rule)
 
 
 class _Joining:
-    """The sum behind one block of offsets."""
+    """The sums behind blocks of offsets of one dtype."""
 
-    def __init__(self, rw: Rewriter, positive: set[Value], offset: Value) -> None:
-        self.rw, self.positive, self.offset = rw, positive, offset
+    def __init__(self, rw: Rewriter, positive: set[Value], dtype: DType) -> None:
+        self.rw, self.positive, self.dtype = rw, positive, dtype
+        self._sums: dict[_Atom, _Sum | None] = {}
         self.atoms: list[_Atom] = []
         self.numbers: dict[_Atom, int] = {}
 
-    def value(self) -> Value | None:
+    def value(self, offset: Value) -> Value | None:
         """The offset after joining, None if there was nothing to join."""
-        total = self._sum(self.offset, ())
+        total = self._sum(offset, ())
         is_joined = False
         while total is not None and (found := self._join(total)) is not None:
             total, is_joined = found, True
-        return self._emit(total) if is_joined and total is not None else None
+        return self._emit(total, offset.shape) if is_joined and total is not None else None
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -62,16 +68,20 @@ class _Joining:
         return {(self.numbers[atom],): 1}
 
     def _sum(self, value: Value, views: tuple[_View, ...]) -> _Sum | None:
+        return evaluate(self._summed, (value, views), self._sums)
+
+    def _summed(self, atom: _Atom) -> Definition[_Atom, _Sum | None]:
+        value, views = atom
         inst = self.rw.producer.get(value)
-        if inst is None or value.dtype is not self.offset.dtype:
+        if inst is None or value.dtype is not self.dtype:
             return self._atom(value, views)
         name = inst.op.name
         if name == "const":
             return {(): inst["value"]} if inst["value"] else {}
         if name in ("broadcast", "expand_dims"):
-            return self._sum(inst.operands[0], ((name, inst.attrs), *views))
+            return (yield inst.operands[0], ((name, inst.attrs), *views))
         if name == "mul" or (name in ("add", "sub") and value.shape):
-            a, b = (self._sum(v, views) for v in inst.operands)
+            a, b = (yield inst.operands[0], views), (yield inst.operands[1], views)
             if a is None or b is None:
                 return None
             made = _product(a, b) if name == "mul" else _plus(a, b, 1 if name == "add" else -1)
@@ -81,14 +91,14 @@ class _Joining:
     def _quotient(self, atom: _Atom) -> _Quotient | None:
         """x // a // b is x over a * b, which are positive."""
         value, views = atom
-        inst = self.rw.producer.get(value)
-        if inst is None or inst.op.name != "floordiv":
-            return atom, (), 1
-        divisor = self._divisor(inst.operands[1])
-        inner = self._quotient((inst.operands[0], views))
-        if divisor is None or inner is None:
-            return None
-        return inner[0], tuple(sorted(inner[1] + divisor[0])), inner[2] * divisor[1]
+        factors: _Monomial = ()
+        number = 1
+        while (inst := self.rw.producer.get(value)) is not None and inst.op.name == "floordiv":
+            divisor = self._divisor(inst.operands[1])
+            if divisor is None:
+                return None
+            factors, number, value = (*factors, *divisor[0]), number * divisor[1], inst.operands[0]
+        return (value, views), tuple(sorted(factors)), number
 
     def _divisor(self, value: Value) -> tuple[_Monomial, int] | None:
         """A product of positive numbers."""
@@ -133,9 +143,9 @@ class _Joining:
 
     # --- writing ------------------------------------------------------------------------------
 
-    def _emit(self, total: _Sum) -> Value:
+    def _emit(self, total: _Sum, shape: Shape) -> Value:
         """Terms that are the same for all elements are added up as one number."""
-        shape, kind = self.offset.shape, Type(self.offset.dtype)
+        kind = Type(self.dtype)
         blocks: list[Value] = []
         numbers: list[Value] = []
         for monomial, c in total.items():

@@ -14,6 +14,7 @@ from eas.passes.carry_offsets import carry_offsets
 from eas.passes.check_convergence import check_convergence
 from eas.passes.range_length import range_length
 from eas.passes.rewriting import Rewriter, ScopedDict
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Space, Type
 from eas.uniformity import Levels, Uniformity, decision, is_uniform, uniformity
 
@@ -348,16 +349,22 @@ class _Spreader(Rewriter):
 
     def is_positive(self, value: Value) -> bool:
         """Whether a number is known to be positive: a constant, or as many as there are threads."""
+        return evaluate(self._is_positive, value)
+
+    def _is_positive(self, value: Value) -> Definition[Value, bool]:
         inst = self.producer.get(value)
         if inst is None or inst.op.name == "num_programs":
             return inst is not None
         if inst.op.name == "mul":
-            return all(self.is_positive(v) for v in inst.operands)
+            return all((yield from every(inst.operands)))
         number = self.literal(value)
         return number is not None and number > 0
 
     def first_thread(self, value: Value) -> Value | None:
         """What the first thread has of a number that grows by 1 from thread to thread, else None."""
+        return evaluate(self._first_thread, value)
+
+    def _first_thread(self, value: Value) -> Definition[Value, Value | None]:
         inst = self.defined.get(value)
         if inst is None or is_uniform(self.levels, value):
             return None
@@ -367,7 +374,7 @@ class _Spreader(Rewriter):
             return None
         a, b = inst.operands
         same, other = (a, b) if is_uniform(self.levels, a) else (b, a)
-        found = self.first_thread(other) if is_uniform(self.levels, same) else None
+        found = (yield other) if is_uniform(self.levels, same) else None
         return None if found is None else self.emit("add", self.use(same), found)
 
     def joint_for(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from eas.ir import Inst, IRModule, Value, walk
 from eas.passes.rewriting import Rewriter, rewrite
+from eas.trampoline import Definition, evaluate, every
 
 _SAME = ("broadcast", "expand_dims", "reshape", "permute")
 
@@ -33,6 +34,9 @@ def unguard_sums(module: IRModule) -> IRModule:
     return rewrite(module, rule)
 
 
+_Assuming = tuple[Value, frozenset[Value]]  # a value, and carried ones that are taken to be no -0.0
+
+
 class _Facts:
     def __init__(self, module: IRModule) -> None:
         self.made: dict[Value, Inst] = {}
@@ -52,27 +56,35 @@ class _Facts:
         wanted = self.conditions(condition)
         if not self._is_zero(part, wanted):
             return False
-        return not kept.dtype.is_float or self._is_no_negative_zero(kept, set())
+        return not kept.dtype.is_float or self._is_no_negative_zero(kept)
 
     def conditions(self, mask: Value) -> frozenset[Value]:
         """The conditions of which a mask is the conjunction."""
-        inst = self.made.get(mask)
-        if inst is None or inst.op.name != "and":
-            return frozenset({mask})
-        return self.conditions(inst.operands[0]) | self.conditions(inst.operands[1])
+        found, left = set(), [mask]
+        while left:
+            value = left.pop()
+            inst = self.made.get(value)
+            if inst is not None and inst.op.name == "and":
+                left += inst.operands
+            else:
+                found.add(value)
+        return frozenset(found)
 
     def _is_zero(self, value: Value, wanted: frozenset[Value]) -> bool:
         """Whether a value is 0 wherever one of the conditions is false."""
+        return evaluate(lambda v: self._zero(v, wanted), value)
+
+    def _zero(self, value: Value, wanted: frozenset[Value]) -> Definition[Value, bool]:
         inst = self.made.get(value)
         if inst is None:
             return False
         if inst.op.name == "load":
             return len(inst.operands) == 2 and wanted <= self.conditions(inst.operands[1])
         if inst.op.name == "cast":
-            return self._is_zero(inst.operands[0], wanted)
+            return (yield inst.operands[0])
         if inst.op.name != "mul":
             return False
-        zeros = [self._is_zero(v, wanted) for v in inst.operands]
+        zeros: list[bool] = yield from every(inst.operands)
         if value.dtype.is_float:  # 0 times infinity is no 0
             return any(zeros) and all(z or self._is_finite(v) for z, v in zip(zeros, inst.operands, strict=True))
         return any(zeros)
@@ -83,13 +95,16 @@ class _Facts:
             inst = self.made.get(inst.operands[0])
         return inst is not None and inst.op.name == "const" and math.isfinite(inst["value"])
 
-    def _is_no_negative_zero(self, value: Value, seen: set[Value]) -> bool:
-        """Whether a float is never -0.0: a sum is only if both of its parts are. `seen` are assumed not to be."""
+    def _is_no_negative_zero(self, value: Value) -> bool:
+        """Whether a float is never -0.0: a sum is only if both of its parts are."""
+        return evaluate(self._no_negative_zero, (value, frozenset[Value]()))
+
+    def _no_negative_zero(self, key: _Assuming) -> Definition[_Assuming, bool]:
+        value, seen = key
         if value in seen:
             return True
         if value in self.params:
-            loop, k = self.params[value]
-            return self._carries_none(loop, k, seen | {value})
+            return (yield from self._carries_none(*self.params[value], seen))
         inst = self.made.get(value)
         if inst is None:
             return False
@@ -97,20 +112,19 @@ class _Facts:
         if name == "const":
             return not (inst["value"] == 0 and math.copysign(1, inst["value"]) < 0)
         if name in _SAME:
-            return self._is_no_negative_zero(inst.operands[0], seen)
+            return (yield inst.operands[0], seen)
         if name == "add":
-            return any(self._is_no_negative_zero(v, seen) for v in inst.operands)
+            return any((yield from every([(v, seen) for v in inst.operands])))
         if name == "select":
-            return all(self._is_no_negative_zero(v, seen) for v in inst.operands[1:])
+            return all((yield from every([(v, seen) for v in inst.operands[1:]])))
         if name == "for":
-            return self._carries_none(inst, inst.outs.index(value), seen | {value})
+            return (yield from self._carries_none(inst, inst.outs.index(value), seen))
         return False
 
-    def _carries_none(self, loop: Inst, k: int, seen: set[Value]) -> bool:
+    def _carries_none(self, loop: Inst, k: int, seen: frozenset[Value]) -> Definition[_Assuming, bool]:
         region = loop.regions[0]
         first = loop.operands[len(loop.operands) - len(loop.outs) + k]
-        seen = seen | {region.params[1 + k]}
-        return all(self._is_no_negative_zero(v, seen) for v in (first, region.yields[k]))
+        return (yield first, seen) and (yield region.yields[k], seen | {region.params[1 + k]})
 
 
 __all__ = ["unguard_sums"]

@@ -17,19 +17,21 @@ Known = Iterator[tuple[Value, Range]]
 
 def implied(condition: Value, truth: bool, origin: Producers, known: Lookup) -> Known:
     """Sharper ranges of scalars where `condition` is `truth`; contradictions are left out."""
-    yield condition, single(int(truth), ())
-    inst = origin.get(condition)
-    if inst is None or not condition.type.is_scalar:
-        return
-    name = inst.op.name
-    if name == "not":
-        yield from implied(inst.operands[0], not truth, origin, known)
-    elif name == ("and" if truth else "or"):
-        for operand in inst.operands:
-            yield from implied(operand, truth, origin, known)
-    elif name in COMPARES and inst.operands[0].dtype.is_int:
-        a, b = inst.operands
-        yield from _compared(name if truth else _NEGATED[name], a, b, origin, known)
+    left = [(condition, truth)]
+    while left:
+        condition, truth = left.pop()
+        yield condition, single(int(truth), ())
+        inst = origin.get(condition)
+        if inst is None or not condition.type.is_scalar:
+            continue
+        name = inst.op.name
+        if name == "not":
+            left.append((inst.operands[0], not truth))
+        elif name == ("and" if truth else "or"):
+            left += [(operand, truth) for operand in reversed(inst.operands)]
+        elif name in COMPARES and inst.operands[0].dtype.is_int:
+            a, b = inst.operands
+            yield from _compared(name if truth else _NEGATED[name], a, b, origin, known)
 
 
 def _compared(name: str, a: Value, b: Value, origin: Producers, known: Lookup) -> Known:

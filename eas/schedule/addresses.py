@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from eas.ir import Value
+from eas.ir import Inst, Value
 from eas.schedule.elements import I64, INDEX_MAPS, Elements, Index
 
 
@@ -34,7 +34,7 @@ def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) 
     if not offset.dtype.is_signed:  # parts of a number that went through 0 are far from each other
         return elements.at(pointer, first)
     parts = _Parts()
-    _collect(elements, offset, index, 1, parts)
+    _collect(elements, offset, index, parts)
     if not parts.moving or not parts.fixed:
         return elements.at(pointer, first)
     e, at = elements.e, elements.at(base, first)
@@ -53,19 +53,30 @@ def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) 
     return e.emit("addptr", at, e.const(parts.number, I64)) if parts.number else at
 
 
-def _collect(elements: Elements, value: Value, index: tuple[Index, ...], sign: int, parts: _Parts) -> None:
-    literal = elements.literal(value)
-    if isinstance(literal, int):
-        parts.number += sign * literal
-        return
-    inst = None if value.type.is_scalar or value in elements.lines else elements.definition(value)
-    name = inst.op.name if inst is not None and value not in elements.slots else ""
-    if inst is not None and name in INDEX_MAPS:
-        _collect(elements, inst.operands[0], INDEX_MAPS[name](inst, index), sign, parts)
-    elif inst is not None and name in ("add", "sub"):
-        _collect(elements, inst.operands[0], index, sign, parts)
-        _collect(elements, inst.operands[1], index, sign if name == "add" else -sign, parts)
-    elif inst is not None and name == "arange" and sign > 0 and index[0].lanes and not index[0].is_general:
+def _collect(elements: Elements, offset: Value, index: tuple[Index, ...], parts: _Parts) -> None:
+    left = [(offset, index, 1)]
+    while left:
+        value, index, sign = left.pop()
+        literal = elements.literal(value)
+        if isinstance(literal, int):
+            parts.number += sign * literal
+            continue
+        inst = None if value.type.is_scalar or value in elements.lines else elements.definition(value)
+        name = inst.op.name if inst is not None and value not in elements.slots else ""
+        if inst is not None and name in INDEX_MAPS:
+            left.append((inst.operands[0], INDEX_MAPS[name](inst, index), sign))
+        elif inst is not None and name in ("add", "sub"):
+            left.append((inst.operands[1], index, sign if name == "add" else -sign))
+            left.append((inst.operands[0], index, sign))
+        else:
+            _add_part(elements, (value, inst if name else None), index, sign, parts)
+
+
+def _add_part(elements: Elements, part: tuple[Value, Inst | None], index: tuple[Index, ...], sign: int, parts: _Parts) -> None:
+    """What is no sum itself."""
+    value, inst = part
+    name = inst.op.name if inst is not None else ""
+    if inst is not None and name == "arange" and sign > 0 and index[0].lanes and not index[0].is_general:
         parts.moving.append(elements.position(index[0].first()))
         parts.number += inst["start"]
     elif name == "mul" and sign > 0 and elements.step(value, index):

@@ -7,6 +7,7 @@ from enum import Enum
 
 from eas.analysis import region_definitions
 from eas.ir import Arg, Inst, IRModule, Trait, Value, walk
+from eas.trampoline import Definition, evaluate, every
 
 HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
 _VIEWS = frozenset({"broadcast", "expand_dims", "permute"})
@@ -38,11 +39,9 @@ class AxisSteps:
 
     def of(self, value: Value) -> Steps:
         """The distances of neighbours along all axes."""
-        if value not in self._found:
-            self._found[value] = self._compute(value)
-        return self._found[value]
+        return evaluate(self._compute, value, self._found)
 
-    def _compute(self, value: Value) -> Steps:
+    def _compute(self, value: Value) -> Definition[Value, Steps]:
         inst = self.makers.get(value)
         if value.type.is_scalar or (inst is not None and inst.op.name == "const"):
             return {}
@@ -51,7 +50,7 @@ class AxisSteps:
         name = inst.op.name
         if name == "arange":
             return {0: 1}
-        inner = [self.of(v) for v in inst.operands]
+        inner: list[Steps] = yield from every(inst.operands)
         if name in _VIEWS:
             return _moved(inst, inner[0])
         if not inst.op.has(Trait.ELEMENTWISE):
@@ -110,7 +109,7 @@ class LoopSteps(AxisSteps):
         """How far a value moves while the counter moves by 1."""
         return self.along(value, 0)
 
-    def _compute(self, value: Value) -> Steps:
+    def _compute(self, value: Value) -> Definition[Value, Steps]:
         if value is self._counter:
             return {0: 1}
         if value not in self._inside:
@@ -118,7 +117,7 @@ class LoopSteps(AxisSteps):
         inst = self.makers.get(value)
         if inst is None or not inst.op.is_pure or inst.regions:
             return {0: Apart.UNEVEN}
-        steps = [self.of(v) for v in inst.operands]
+        steps: list[Steps] = yield from every(inst.operands)
         if inst.op.name in _VIEWS:
             return steps[0]
         return self._combined(inst, steps)

@@ -19,6 +19,8 @@ IDENTITIES: dict[str, Callable[[DType], Any]] = {
     "xor": lambda d: False if d.is_bool else 0,
 }
 
+_LONGEST = 32  # instructions: more than any way to write argmax has
+
 
 def identity(combine: Region) -> Any:
     """The neutral element of a combine region that is one known instruction, else None."""
@@ -44,7 +46,7 @@ def neutrals(combine: Region) -> list[Any] | None:
 
 def indexed_extreme(combine: Region) -> str | None:
     """"max" or "min" of the region of argmax or argmin: the better value with its index, of equals the lower index."""
-    if len(combine.params) != 4 or not combine.params[1].dtype.is_int:
+    if len(combine.params) != 4 or not combine.params[1].dtype.is_int or len(combine.body) > _LONGEST:
         return None
     made = {out: inst for inst in combine.body for out in inst.outs}
     a, i, b, j = (("param", k) for k in range(4))

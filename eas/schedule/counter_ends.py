@@ -8,6 +8,7 @@ from eas.ir import Inst, Region, Trait, Value
 from eas.schedule.elements import Elements, Index
 from eas.schedule.masks import Bounds
 from eas.schedule.members import mask_of
+from eas.trampoline import Definition, evaluate, every
 
 _EVEN = frozenset({"add", "sub", "neg", "mul", "broadcast", "expand_dims", "cast", "const", "arange"})
 _JOINS = frozenset({"and", "broadcast", "expand_dims"})
@@ -84,25 +85,29 @@ class _Inner:
 
     def is_even(self, mask: Value) -> bool:
         """Whether a mask is made of comparisons whose sides move evenly with one counter each."""
+        return evaluate(self._is_even, mask)
+
+    def _is_even(self, mask: Value) -> Definition[Value, bool]:
         inst = self.made.get(mask)
         if inst is None:
             return mask not in self.carried
         if inst.op.name in ("lt", "le", "gt", "ge"):
-            found: set[Value] = set()
-            return all(self._moves(v, found) for v in inst.operands) and len(found) <= 1
-        return inst.op.name in _JOINS and all(map(self.is_even, inst.operands))
+            sides = [evaluate(self._counters, v) for v in inst.operands]
+            known = [side for side in sides if side is not None]
+            return len(known) == len(sides) and len(frozenset().union(*known)) <= 1
+        return inst.op.name in _JOINS and all((yield from every(inst.operands)))
 
-    def _moves(self, value: Value, found: set[Value]) -> bool:
-        """Whether a number is an even function of counters, which are noted."""
+    def _counters(self, value: Value) -> Definition[Value, frozenset[Value] | None]:
+        """The counters of which a number is an even function; None if it is not."""
         if value in self.counters:
-            found.add(value)
-            return True
+            return frozenset({value})
         inst = self.made.get(value)
         if inst is None:
-            return value not in self.carried
+            return None if value in self.carried else frozenset()
         if inst.op.name not in _EVEN or not inst.out.dtype.is_signed or inst.out.dtype.bits < 32:
-            return False  # unsigned and short numbers may wrap
-        parts: list[set[Value]] = [set() for _ in inst.operands]
-        is_even = all(self._moves(v, part) for v, part in zip(inst.operands, parts, strict=True))
-        found.update(*parts)
-        return is_even and (inst.op.name != "mul" or not all(parts))
+            return None  # unsigned and short numbers may wrap
+        parts: list[frozenset[Value] | None] = yield from every(inst.operands)
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts) or (inst.op.name == "mul" and all(known)):
+            return None
+        return frozenset().union(*known)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, make
 from eas.passes.rewriting import Rewriter, clone_region, rewrite
+from eas.trampoline import Definition, evaluate, every, reached
 
 _Number = float | int | bool | None
 _Literal = Callable[[Value], _Number]  # the number that a value from anywhere is, if it is one
@@ -104,24 +105,23 @@ def _flatten(region: Region, parts: _Parts, literal: _Literal) -> bool:
     made = {out: inst for inst in region.body for out in inst.outs}
     joints: set[int] = set()
 
-    def split(value: Value) -> bool:
-        inst = made.get(value)
-        if inst is not None and inst.op.name == "and":
+    def split(value: Value) -> None:
+        left = [value]
+        while left:
+            value = left.pop()
+            inst = made.get(value)
+            if inst is not None and inst.op.name == "and":
+                left += reversed(inst.operands)
+            elif inst is not None and inst.op.name == "if" and literal(inst.regions[1].yields[0]) is False:
+                then = inst.regions[0]
+                made.update({out: inner for inner in then.body for out in inner.outs})
+                left += [then.yields[0], inst.operands[0]]
+            elif inst is not None and _is_any(inst):
+                parts.anys.append(inst)
+            else:
+                parts.scalars.append(value)
+                continue
             joints.add(id(inst))
-            return all(split(v) for v in inst.operands)
-        if inst is not None and inst.op.name == "if" and literal(inst.regions[1].yields[0]) is False:
-            joints.add(id(inst))
-            return split(inst.operands[0]) and inner(inst.regions[0])
-        if inst is not None and _is_any(inst):
-            joints.add(id(inst))
-            parts.anys.append(inst)
-            return True
-        parts.scalars.append(value)
-        return True
-
-    def inner(then: Region) -> bool:
-        made.update({out: inst for inst in then.body for out in inst.outs})
-        return split(then.yields[0])
 
     def keep(insts: Sequence[Inst]) -> bool:
         for inst in insts:
@@ -134,7 +134,8 @@ def _flatten(region: Region, parts: _Parts, literal: _Literal) -> bool:
                 parts.kept.append(inst)
         return True
 
-    return split(region.yields[0]) and keep(region.body[:-1])
+    split(region.yields[0])
+    return keep(region.body[:-1])
 
 
 def _is_any(inst: Inst) -> bool:
@@ -180,8 +181,8 @@ def _stopped_stay(loop: Inst, test: _Test, literal: _Literal) -> bool:
 
 
 def _leaves(value: Value, made: Mapping[Value, Inst]) -> set[Value]:
-    inst = made.get(value)
-    return {value} if inst is None else {v for operand in inst.operands for v in _leaves(operand, made)}
+    """What a value is computed from."""
+    return {v for v in reached([value], lambda v: made[v].operands if v in made else ()) if v not in made}
 
 
 def _is_no_negative_zero(number: _Number) -> bool:
@@ -198,6 +199,7 @@ class _Stopped:
         self._facts: dict[Value, _Fact] = {}
         self._known: dict[Hashable, _Is] = {}
         self._names: dict[Value, Hashable] = {}
+        self._expressions: dict[Hashable, int] = {}
         for i, (p, q) in enumerate(zip(region.params, body.params, strict=True)):
             self._names[p] = self._names[q] = i
         self._assume(test.asked, test.made, _Is.ZERO)
@@ -215,35 +217,35 @@ class _Stopped:
         return any(v is not param and self._fact(v) is _Is.ZERO for v in inst.operands)
 
     def _assume(self, value: Value, made: Mapping[Value, Inst], fact: _Is) -> None:
-        self._known[self._name(value, made)] = fact
-        inst = made.get(value)
-        if inst is None:
-            return
-        if inst.op.name == "not":
-            self._assume(inst.operands[0], made, _OPPOSITE[fact])
-        elif inst.op.name == ("or" if fact is _Is.ZERO else "and"):
-            for operand in inst.operands:
-                self._assume(operand, made, fact)
+        left = [(value, fact)]
+        while left:
+            value, fact = left.pop()
+            self._known[self._name(value, made)] = fact
+            inst = made.get(value)
+            if inst is not None and inst.op.name == "not":
+                left.append((inst.operands[0], _OPPOSITE[fact]))
+            elif inst is not None and inst.op.name == ("or" if fact is _Is.ZERO else "and"):
+                left += [(operand, fact) for operand in reversed(inst.operands)]
 
     def _name(self, value: Value, made: Mapping[Value, Inst]) -> Hashable:
         """Equal for values of test and body that are the same expression of the carried values."""
-        if value not in self._names:
-            inst = made.get(value)
-            if inst is None or inst.regions or not inst.op.is_pure:
-                self._names[value] = value
-            else:
-                operands = tuple(self._name(v, made) for v in inst.operands)
-                number = inst.outs.index(value)
-                self._names[value] = (inst.op.name, operands, inst.attrs, value.type, number)
-        return self._names[value]
+        return evaluate(lambda v: self._spelled(v, made), value, self._names)
+
+    def _spelled(self, value: Value, made: Mapping[Value, Inst]) -> Definition[Value, Hashable]:
+        inst = made.get(value)
+        if inst is None or inst.regions or not inst.op.is_pure:
+            return value
+        operands: list[Hashable] = yield from every(inst.operands)
+        spelling = (inst.op.name, tuple(operands), inst.attrs, value.type, inst.outs.index(value))
+        return "expression", self._expressions.setdefault(spelling, len(self._expressions))
 
     def _fact(self, value: Value) -> _Fact:
-        if value not in self._facts:
-            known = self._known.get(self._name(value, self._made))
-            self._facts[value] = known or self._derived(value)
-        return self._facts[value]
+        return evaluate(self._derived, value, self._facts)
 
-    def _derived(self, value: Value) -> _Fact:
+    def _derived(self, value: Value) -> Definition[Value, _Fact]:
+        known = self._known.get(self._name(value, self._made))
+        if known is not None:
+            return known
         inst = self._made.get(value)
         if inst is None:  # carried, or from around the loop
             return _constant(self._literal(value)) or value
@@ -251,7 +253,7 @@ class _Stopped:
             return _constant(inst["value"])
         if inst.op.name not in _LAWS:
             return None
-        return _LAWS[inst.op.name](value, [self._fact(v) for v in inst.operands])
+        return _LAWS[inst.op.name](value, (yield from every(inst.operands)))
 
 
 def _constant(value: object) -> _Fact:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from eas import dtypes
 from eas.errors import Unsupported
 from eas.ir import Inst, Loc, Region, Trait, Value, make
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Shape, Type
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Index:
 
 
 ZERO = Index()
+Place = tuple[Value, tuple["Index", ...]]  # a block, and which element of it
+Made = Generator[Place, Value, Value]
 Known = tuple[Value, tuple[int, ...]]  # a condition, and the nest axes it is asked about
 
 
@@ -207,19 +210,29 @@ class Elements:
 
     def at(self, value: Value, index: tuple[Index, ...]) -> Value:
         """The element of `value` at `index`."""
+        found = self._at_hand(value, index)
+        return evaluate(self._compute, (value, index), self.memo) if found is None else found
+
+    def part(self, value: Value, index: tuple[Index, ...]) -> Made:
+        """The same where another element is computed from it: `yield from elements.part(value, index)`."""
+        found = self._at_hand(value, index)
+        return (yield value, index) if found is None else found
+
+    def computed(self, value: Value, index: tuple[Index, ...]) -> Value:
+        """The element, made once more."""
+        return evaluate(self._compute, (value, index))
+
+    def _at_hand(self, value: Value, index: tuple[Index, ...]) -> Value | None:
         if value.type.is_scalar:
             return self.scalars.get(value, value)
         if value in self.lines:
             return self._on_line(self.lines[value], index)
         if value in self.local and (value not in self.made or has_lanes(index)):
             return self.local[value]
-        key = (value, index)
-        found = self.memo.get(key)
-        if found is None:
-            found = self.memo[key] = self._compute(value, index)
-        return found
+        return None
 
-    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value:
+    def _compute(self, place: Place) -> Made:
+        value, index = place
         if value in self.slots:
             return self.read(self.slots[value], index)
         inst = self.definition(value)
@@ -227,10 +240,11 @@ class Elements:
             raise Unsupported(f"no element of {value!r} is known here")
         if (value, axes(index)) in self.known_true:
             return self.e.const(True, TRUE)
-        special = _VIEWS.get(inst.op.name)
-        if special is not None:
-            return special(self, inst, value, index)
-        return self.apply(inst, index)[inst.outs.index(value)]
+        if inst.op.name in _SOURCES:
+            return _SOURCES[inst.op.name](self, inst, value, index)
+        if inst.op.name in _VIEWS:
+            return (yield from _VIEWS[inst.op.name](self, inst, value, index))
+        return (yield from self._applied(inst, index))[inst.outs.index(value)]
 
     def definition(self, value: Value) -> Inst | None:
         """What an element of a block is computed from: a formula, or arithmetic of the nest itself."""
@@ -249,11 +263,24 @@ class Elements:
 
     def apply(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value, ...]:
         """An elementwise instruction at one position."""
-        if self.divide is not None and inst.op.name in ("floordiv", "mod"):
-            quotient = self.divide(self, inst, index)
-            if quotient is not None:
-                return (quotient,)
-        operands = [self.at(v, index) for v in inst.operands]
+        return self._divided(inst, index) or self._emitted(inst, [self.at(v, index) for v in inst.operands])
+
+    def _applied(self, inst: Inst, index: tuple[Index, ...]) -> Generator[Place, Value, tuple[Value, ...]]:
+        divided = self._divided(inst, index)
+        if divided is not None:
+            return divided
+        operands = []
+        for v in inst.operands:
+            operands.append((yield from self.part(v, index)))
+        return self._emitted(inst, operands)
+
+    def _divided(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value] | None:
+        if self.divide is None or inst.op.name not in ("floordiv", "mod"):
+            return None
+        quotient = self.divide(self, inst, index)
+        return None if quotient is None else (quotient,)
+
+    def _emitted(self, inst: Inst, operands: Sequence[Value]) -> tuple[Value, ...]:
         attrs = dict(inst.attrs)
         if "type" in attrs:
             attrs["type"] = attrs["type"].with_shape(())
@@ -293,6 +320,10 @@ class Elements:
 
     def stride(self, value: Value, index: tuple[Index, ...]) -> Stride | None:
         """The difference between neighbouring lanes where it is the same for all of them."""
+        return evaluate(self._stride, (value, index))
+
+    def _stride(self, place: Place) -> Definition[Place, Stride | None]:
+        value, index = place
         if value.type.is_scalar:
             return Stride(0)
         if value in self.lines:
@@ -307,10 +338,10 @@ class Elements:
         if name == "arange":
             return None if index[0].is_general else Stride(int(index[0].lanes))
         if name in INDEX_MAPS:
-            return self.stride(inst.operands[0], INDEX_MAPS[name](inst, index))
-        if name in _VIEWS:
+            return (yield inst.operands[0], INDEX_MAPS[name](inst, index))
+        if name in _VIEWS or name == "const":
             return None if has_lanes(index) and name != "const" else Stride(0)
-        strides = [self.stride(v, index) for v in inst.operands]
+        strides: list[Stride | None] = yield from every([(v, index) for v in inst.operands])
         known = [s for s in strides if s is not None]
         return self._combine(inst, known, index) if len(known) == len(strides) else None
 
@@ -397,8 +428,8 @@ INDEX_MAPS: dict[str, Callable[[Inst, tuple[Index, ...]], tuple[Index, ...]]] = 
 }
 
 
-def _mapped(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
-    return elements.at(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
+def _mapped(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
+    return (yield from elements.part(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index)))
 
 
 def _arange(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
@@ -417,13 +448,13 @@ def _linear(elements: Elements, shape: Shape, index: tuple[Index, ...]) -> Value
     return total
 
 
-def _reshape(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+def _reshape(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
     """The same linear position in the source; axes of extent 1 come and go for free."""
     source = inst.operands[0]
     ones_only = [n for n in source.shape if n != 1] == [n for n in value.shape if n != 1]
     if ones_only:
         rest = iter(ix for ix, n in zip(index, value.shape, strict=True) if n != 1)
-        return elements.at(source, tuple(ZERO if n == 1 else next(rest) for n in source.shape))
+        return (yield from elements.part(source, tuple(ZERO if n == 1 else next(rest) for n in source.shape)))
     e = elements.e
     if (
         source in elements.slots
@@ -439,28 +470,29 @@ def _reshape(elements: Elements, inst: Inst, value: Value, index: tuple[Index, .
         size = e.const(extent)
         parts.append(Index(e.emit("mod", linear, size), is_general=True))
         linear = e.emit("floordiv", linear, size)
-    return elements.at(source, tuple(parts[::-1]))
+    return (yield from elements.part(source, tuple(parts[::-1])))
 
 
-def _flip(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+def _flip(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
     axis = inst["axis"] % len(index)
     last = elements.e.const(value.shape[axis] - 1)
     mirrored = Index(elements.e.emit("sub", last, elements.position(index[axis])), is_general=True)
-    return elements.at(inst.operands[0], (*index[:axis], mirrored, *index[axis + 1 :]))
+    return (yield from elements.part(inst.operands[0], (*index[:axis], mirrored, *index[axis + 1 :])))
 
 
-def _join(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+def _join(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
     is_second = elements.e.emit("ne", elements.position(index[-1]), elements.e.const(0))
-    a, b = (elements.at(v, index[:-1]) for v in inst.operands)
+    a = yield from elements.part(inst.operands[0], index[:-1])
+    b = yield from elements.part(inst.operands[1], index[:-1])
     return elements.e.emit("select", is_second, b, a)
 
 
-def _split(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+def _split(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
     which = elements.e.const(inst.outs.index(value))
-    return elements.at(inst.operands[0], (*index, Index(which)))
+    return (yield from elements.part(inst.operands[0], (*index, Index(which))))
 
 
-def _cat(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
+def _cat(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
     e, axis = elements.e, inst["axis"] % len(index)
     a, b = inst.operands
     position, length = elements.position(index[axis]), e.const(a.shape[axis])
@@ -468,13 +500,14 @@ def _cat(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...])
     zero = e.const(0)
     at_a = Index(e.emit("select", in_a, position, zero), is_general=True)
     at_b = Index(e.emit("select", in_a, zero, e.emit("sub", position, length)), is_general=True)
-    left = elements.at(a, (*index[:axis], at_a, *index[axis + 1 :]))
-    right = elements.at(b, (*index[:axis], at_b, *index[axis + 1 :]))
+    left = yield from elements.part(a, (*index[:axis], at_a, *index[axis + 1 :]))
+    right = yield from elements.part(b, (*index[:axis], at_b, *index[axis + 1 :]))
     return e.emit("select", in_a, left, right)
 
 
-_VIEWS: dict[str, Callable[[Elements, Inst, Value, tuple[Index, ...]], Value]] = {
-    "broadcast": _mapped, "expand_dims": _mapped, "permute": _mapped, "arange": _arange, "const": _const,
+_SOURCES: dict[str, Callable[[Elements, Inst, Value, tuple[Index, ...]], Value]] = {"arange": _arange, "const": _const}
+_VIEWS: dict[str, Callable[[Elements, Inst, Value, tuple[Index, ...]], Made]] = {
+    "broadcast": _mapped, "expand_dims": _mapped, "permute": _mapped,
     "reshape": _reshape, "flip": _flip, "join": _join, "split": _split, "cat": _cat,
 }  # fmt: skip
 

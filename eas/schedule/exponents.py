@@ -37,28 +37,29 @@ def _is_bound(m: Value, x: Value, rw: Rewriter) -> bool:
 
 def _covers(m: Value, x: Value, axis: int | None, rw: Rewriter) -> bool:
     """`axis`: the one of x along which m is a single number; None where the two have one shape."""
-    inst = rw.producer.get(m)
-    if m is x:
-        return axis is None
-    if inst is None:
-        return False
-    match inst.op.name:
-        case "max":
-            return any(_covers(v, x, axis, rw) for v in inst.operands)
-        case "reduce" if axis is not None and len(inst.operands) == 1:
-            return inst.operands[0] is x and inst["axis"] % x.type.rank == axis and _is_maximum(inst)
-        case "select":
-            return _covers_unless_infinite(inst, x, axis, rw)
+    left = [m]
+    while left:
+        m = left.pop()
+        inst = rw.producer.get(m)
+        if m is x:
+            if axis is None:
+                return True
+        elif inst is None:
+            continue
+        elif inst.op.name == "max":
+            left += inst.operands
+        elif inst.op.name == "select" and _unless_infinite(inst, rw):
+            left.append(inst.operands[2])
+        elif inst.op.name == "reduce" and inst.operands == (x,) and inst["axis"] % x.type.rank == axis and _is_maximum(inst):
+            return True
     return False
 
 
-def _covers_unless_infinite(select: Inst, x: Value, axis: int | None, rw: Rewriter) -> bool:
+def _unless_infinite(select: Inst, rw: Rewriter) -> bool:
     """where(m == -inf, anything, m): when m is -inf then so is x, and the difference, unless it is NaN."""
     condition, _, m = select.operands
     test = rw.produced_by("eq", condition)
-    if test is None or m not in test.operands:
-        return False
-    return any(rw.literal(v) == -math.inf for v in test.operands) and _covers(m, x, axis, rw)
+    return test is not None and m in test.operands and any(rw.literal(v) == -math.inf for v in test.operands)
 
 
 def _is_maximum(reduce: Inst) -> bool:

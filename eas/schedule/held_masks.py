@@ -69,11 +69,13 @@ class HeldMasks:
 
 def _parts(mask: Value, inside: Mapping[Value, Inst]) -> Iterator[Value]:
     """The largest conditions of a mask that a loop does not change."""
-    if mask not in inside:
-        yield mask
-    elif inside[mask].op.name == "and":
-        for operand in inside[mask].operands:
-            yield from _parts(operand, inside)
+    left = [mask]
+    while left:
+        mask = left.pop()
+        if mask not in inside:
+            yield mask
+        elif inside[mask].op.name == "and":
+            left += reversed(inside[mask].operands)
 
 
 def _is_shared(pointer: Value, inside: Mapping[Value, Inst]) -> bool:

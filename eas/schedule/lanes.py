@@ -21,14 +21,15 @@ from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.ranges import value_ranges
 from eas.schedule.barriers import MemoryPlaces
-from eas.schedule.elements import I32, Elements, Index, Known, Slot
+from eas.schedule.elements import I32, Elements, Index, Known, Made, Place, Slot
 from eas.schedule.fragments import dot_layouts, move_matrices
 from eas.schedule.lane_code import LaneEmitter, Table, linear_columns
 from eas.schedule.lane_vectors import NotVectors
-from eas.schedule.layouts import Layout, blocked, contiguous
+from eas.schedule.layouts import Layout, blocked, scan_layouts
 from eas.schedule.members import load_at
 from eas.schedule.metal_target import MetalTarget
-from eas.schedule.nests import CONTROL, with_inner
+from eas.schedule.nest_memory import with_inner
+from eas.schedule.nests import CONTROL
 from eas.schedule.rereads import rereads
 from eas.schedule.statements import Statements, may_overwrite
 from eas.types import Shape, Type
@@ -128,7 +129,7 @@ class Lanes(Statements):
         return tid
 
     def program(self, body: Region) -> Region:
-        self.prefers = _preferences(body, self.threads)
+        self.prefers = scan_layouts(body, self.threads)
         return super().program(body)
 
     def wanted_plan(self) -> Plan:
@@ -458,14 +459,11 @@ def _axis_name(axis: int, rank: int) -> str:
     return "at" if rank == 1 else ("row", "column")[axis] if rank == 2 else f"at{axis}"
 
 
-def _preferences(body: Region, threads: int) -> dict[Value, Layout]:
-    """Blocks that are only made to be scanned are best made in the scan's layout."""
-    return {
-        operand: contiguous(operand.shape, threads, inst["axis"] % len(operand.shape))
-        for inst in walk(body)
-        if inst.op.name == "scan"
-        for operand in inst.operands
-    }
+def _named(value: Value, found: Value) -> Value:
+    """The text speaks of the user's variables."""
+    if value.hint and value.shape and not found.hint:
+        found.hint = value.hint
+    return found
 
 
 class LaneElements(Elements):
@@ -485,18 +483,19 @@ class LaneElements(Elements):
         return inner
 
     def lane(self) -> Value:
-        made = super().lane()
-        self.lanes.tables.setdefault(made, (np.arange(self.p.num_registers) % self.p.vector)[:, None])
+        self.lanes.tables.setdefault(made := super().lane(), (np.arange(self.p.num_registers) % self.p.vector)[:, None])
         return made
 
     def at(self, value: Value, index: tuple[Index, ...]) -> Value:
+        return _named(value, super().at(value, self._lanes_of(value, index)))
+
+    def part(self, value: Value, index: tuple[Index, ...]) -> Made:
+        return _named(value, (yield from super().part(value, self._lanes_of(value, index))))
+
+    def _lanes_of(self, value: Value, index: tuple[Index, ...]) -> tuple[Index, ...]:
         """A comparison that all lanes of a vector decide alike is made once."""
-        if self.p.vector > 1 and any(ix.lanes for ix in index) and self._is_one_decision(value, index):
-            index = tuple(ix.first() for ix in index)
-        found = super().at(value, index)
-        if value.hint and value.shape and not found.hint:
-            found.hint = value.hint  # the text speaks of the user's variables
-        return found
+        is_once = self.p.vector > 1 and any(ix.lanes for ix in index) and self._is_one_decision(value, index)
+        return tuple(ix.first() for ix in index) if is_once else index
 
     def _is_one_decision(self, value: Value, index: tuple[Index, ...]) -> bool:
         """a < b where a counts up from a multiple of the width, and b is one."""
@@ -510,13 +509,14 @@ class LaneElements(Elements):
         run, width = self.p.ranges[a].axes[axis], self.p.vector
         return run.run % width == 0 and run.multiple % width == 0 and self.p.ranges[b].multiple % width == 0
 
-    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value:
+    def _compute(self, place: Place) -> Made:
         """A vector that its readers load themselves is read here; see `rereads`."""
+        value, index = place
         inst = self.p.rereads.get(value)
         if inst is None:
-            return super()._compute(value, index)
+            return (yield from super()._compute(place))
         if inst.op.name != "load":
-            return self.apply(inst, index)[0]
+            return (yield from self._applied(inst, index))[0]
         if any(ix.lanes for ix in index) and self.step(inst.operands[0], index) not in (0, 1):
             raise NotVectors
         return load_at(self, inst, index)

@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from eas.ir import Region, Value, walk
 from eas.types import Shape
 
 LANE_BITS = 5  # a simdgroup has 32 lanes
@@ -281,6 +282,16 @@ def contiguous(shape: Shape, threads: int, axis: int) -> Layout:
     run = min(bits_of(shape[axis]), max(0, len(columns) - thread_bits))
     inner, rest = columns[:run], columns[run:]
     return _assembled(shape, inner + rest[thread_bits:], rest[:thread_bits], thread_bits)
+
+
+def scan_layouts(body: Region, threads: int) -> dict[Value, Layout]:
+    """Blocks that are only made to be scanned are best made in the scan's layout."""
+    return {
+        operand: contiguous(operand.shape, threads, inst["axis"] % len(operand.shape))
+        for inst in walk(body)
+        if inst.op.name == "scan"
+        for operand in inst.operands
+    }
 
 
 FRAGMENT = 8  # a simdgroup matrix has 8 x 8 elements, two per lane

@@ -17,6 +17,7 @@ from eas.passes.effects import Memory
 from eas.passes.rewriting import Rewriter, clone_region, rewrite
 from eas.schedule.axis_steps import HINTS, Apart, AxisSteps
 from eas.schedule.combines import identity, may_reorder
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Type
 
 _SHORT = 256  # elements: a block that is too short
@@ -119,11 +120,9 @@ class _Row:
 
     def rest(self, value: Value) -> int | None:
         """A value less what depends on the sum of counter and position is this number of counters; None if it is not."""
-        if value not in self._found:
-            self._found[value] = self._compute(value)
-        return self._found[value]
+        return evaluate(self._compute, value, self._found)
 
-    def _compute(self, value: Value) -> int | None:
+    def _compute(self, value: Value) -> Definition[Value, int | None]:
         inst = self.facts.made.get(value)
         if value is self.counter:
             return 1
@@ -137,7 +136,7 @@ class _Row:
             return 0 if value in self._inner and value.shape else None
         if any(v.shape not in ((), (self.block,)) for v in (*inst.operands, *inst.outs)):
             return None
-        rests = [self.rest(v) for v in inst.operands]
+        rests: list[int | None] = yield from every(inst.operands)
         if inst.op.name in _SAME or (inst.op.name == "cast" and self._is_exact(inst)):
             return rests[0]
         known = [r for r in rests if r is not None]
@@ -203,17 +202,17 @@ class _Longer:
 
     def _at(self, value: Value) -> Value:
         """What stands for a value of the loop, or for a block that is made before it."""
-        if value not in self._new:
-            inst = self._made.get(value)
-            is_outer = inst is None or (not value.shape and not self._row.is_inner(value))
-            self._new[value] = self._rw.use(value) if is_outer or inst is None else self._copy(inst, value)
-        return self._new[value]
+        return evaluate(self._copy, value, self._new)
 
-    def _copy(self, inst: Inst, value: Value) -> Value:
+    def _copy(self, value: Value) -> Definition[Value, Value]:
+        inst = self._made.get(value)
+        if inst is None or (not value.shape and not self._row.is_inner(value)):
+            return self._rw.use(value)
         attrs = {key: self._longer(part) for key, part in inst.attrs}
         if inst.op.name == "arange":
             attrs["end"] = inst["start"] + _LONG
-        made = make(inst.op.name, [self._at(v) for v in inst.operands], attrs, (), inst.loc, [v.hint for v in inst.outs])
+        operands: list[Value] = yield from every(inst.operands)
+        made = make(inst.op.name, operands, attrs, (), inst.loc, [v.hint for v in inst.outs])
         self._body.append(made)
         return made.outs[inst.outs.index(value)]
 

@@ -9,6 +9,7 @@ from typing import Any
 from eas import dtypes
 from eas.ir import Inst, IRModule, Value, walk
 from eas.passes.rewriting import Rewriter
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Type
 
 _WRAPPING = frozenset({"add", "sub", "mul", "neg", "and", "or", "xor", "not"})  # low bits are made of low bits
@@ -49,20 +50,23 @@ class LowBits:
 
     def _has_short(self, value: Value, short: Short, rw: Rewriter) -> bool:
         """Whether all leaves are short blocks or single numbers, at least one of them a block."""
-        leaves = self._leaves(value, short, rw)
-        return leaves is not None and any(v in short for v in leaves)
-
-    def _leaves(self, value: Value, short: Short, rw: Rewriter) -> list[Value] | None:
-        if value in short or rw.literal(value) is not None or _number(value, rw) is not None:
-            return [value]
-        inst = rw.producer.get(value)
-        if inst is None or inst.op.name not in _WRAPPING or not self._is_alone(inst):
-            return None
-        found = [self._leaves(v, short, rw) for v in inst.operands]
-        return None if None in found else [leaf for leaves in found for leaf in leaves or ()]
+        found, left = False, [value]
+        while left:
+            value = left.pop()
+            if value in short or rw.literal(value) is not None or _number(value, rw) is not None:
+                found = found or value in short
+                continue
+            inst = rw.producer.get(value)
+            if inst is None or inst.op.name not in _WRAPPING or not self._is_alone(inst):
+                return False
+            left += inst.operands
+        return found
 
     def _low(self, value: Value, short: Short, rw: Rewriter) -> Value:
         """The value modulo 2^16, as an unsigned number."""
+        return evaluate(lambda v: self._lowered(v, short, rw), value)
+
+    def _lowered(self, value: Value, short: Short, rw: Rewriter) -> Definition[Value, Value]:
         wanted = Type(dtypes.u16, value.shape)
         if value in short:
             known, _ = short[value]
@@ -73,7 +77,7 @@ class LowBits:
         if number is not None:
             return rw.emit("broadcast", rw.emit("cast", number, type=Type(dtypes.u16)), shape=value.shape)
         inst = rw.producer[value]
-        return rw.emit(inst.op.name, *(self._low(v, short, rw) for v in inst.operands))
+        return rw.emit(inst.op.name, *(yield from every(inst.operands)))
 
 
 def _number(value: Value, rw: Rewriter) -> Value | None:

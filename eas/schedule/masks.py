@@ -20,15 +20,20 @@ Conjunct = tuple[Value, tuple[Index, ...]]
 
 def conjuncts(elements: Elements, mask: Value, index: tuple[Index, ...]) -> list[Conjunct]:
     """The conditions that a mask is the conjunction of, each with its own index."""
-    inst = elements.definition(mask)
-    is_made = mask in elements.made
-    if inst is not None and (is_made or (mask not in elements.slots and mask not in elements.local)):
-        if inst.op.name == "and":
-            return [c for operand in inst.operands for c in conjuncts(elements, operand, index)]
-        mapped = index_of_source(inst, index)
-        if mapped is not None:
-            return conjuncts(elements, inst.operands[0], mapped)
-    return [(mask, index)]
+    found: list[Conjunct] = []
+    left = [(mask, index)]
+    while left:
+        value, where = left.pop()
+        is_here = value in elements.made or (value not in elements.slots and value not in elements.local)
+        inst = elements.definition(value) if is_here else None
+        mapped = index_of_source(inst, where) if inst is not None else None
+        if inst is not None and inst.op.name == "and":
+            left += [(operand, where) for operand in reversed(inst.operands)]
+        elif inst is not None and mapped is not None:
+            left.append((inst.operands[0], mapped))
+        else:
+            found.append((value, where))
+    return found
 
 
 def index_of_source(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
@@ -63,7 +68,7 @@ class Bounds:
     def add(self, elements: Elements, mask: Value, index: tuple[Index, ...]) -> None:
         """Take what can be decided before the loop out of a mask; `index` has lane 0 at position 0."""
         for condition, where in conjuncts(elements, mask, index):
-            if (condition, axes(where)) in self.known | self.known_later:
+            if (condition, axes(where)) in self.known or (condition, axes(where)) in self.known_later:
                 continue
             if condition.type.is_scalar or elements.step(condition, where) == 0:
                 self._everywhere(elements, condition, where)

@@ -12,6 +12,7 @@ from eas.schedule.elements import Elements, Index, Slot
 from eas.schedule.loops import Program
 from eas.schedule.rows import cast, loop
 from eas.schedule.statements import formula
+from eas.trampoline import reached
 from eas.types import Type
 
 _TABLE_WORDS = 256  # that say what is packed
@@ -91,15 +92,8 @@ def _next_rows(p: Program, value: Value, corner: tuple[int, int]) -> list[Value]
 
 def _is_affine(p: Program, value: Value) -> bool:
     """Whether elements outside of the block can be computed: nothing of it is in memory."""
-    if value.type.is_scalar:
-        return True
-    inst = p.formulas.get(value)
-    return (
-        inst is not None
-        and value not in p.slots
-        and inst.op.name in _AFFINE
-        and all(_is_affine(p, v) for v in inst.operands)
-    )
+    blocks = reached([value], lambda v: p.formulas[v].operands if v.shape and v in p.formulas else ())
+    return all(v.type.is_scalar or (v in p.formulas and v not in p.slots and p.formulas[v].op.name in _AFFINE) for v in blocks)
 
 
 _AFFINE = frozenset(

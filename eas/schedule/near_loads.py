@@ -43,21 +43,18 @@ def near_load(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> V
 
 def _moving(elements: Elements, value: Value, index: tuple[Index, ...]) -> _Division | None:
     """The one division by which an index moves; all else in it is the same for all lanes."""
-    inst = elements.definition(value)
-    if inst is None or (value in elements.slots and value not in elements.made):
-        return None
-    name = inst.op.name
-    if name in INDEX_MAPS:
-        return _moving(elements, inst.operands[0], INDEX_MAPS[name](inst, index))
-    if name in HINTS or (name == "cast" and not inst.out.dtype.is_float and inst.out.dtype.bits >= 32):
-        return _moving(elements, inst.operands[0], index)
-    if name in ("add", "sub"):
-        a, b = inst.operands
-        if elements.step(b, index) == 0:
-            return _moving(elements, a, index)
-        return _moving(elements, b, index) if name == "add" and elements.step(a, index) == 0 else None
-    if name in ("floordiv", "mod") and not inst.out.dtype.is_float and _divides(elements, inst, index):
-        return _Division(inst, index)
+    while (inst := elements.definition(value)) is not None and (value not in elements.slots or value in elements.made):
+        name = inst.op.name
+        if name in ("floordiv", "mod"):
+            return _Division(inst, index) if not inst.out.dtype.is_float and _divides(elements, inst, index) else None
+        if name in INDEX_MAPS:
+            index, value = INDEX_MAPS[name](inst, index), inst.operands[0]
+        elif name in HINTS or (name == "cast" and not inst.out.dtype.is_float and inst.out.dtype.bits >= 32) or (name in ("add", "sub") and elements.step(inst.operands[1], index) == 0):
+            value = inst.operands[0]
+        elif name == "add" and elements.step(inst.operands[0], index) == 0:
+            value = inst.operands[1]
+        else:
+            return None
     return None
 
 

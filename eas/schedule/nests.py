@@ -8,13 +8,15 @@ element needs another element of something the nest computes, and where memory o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.schedule.collisions import Addresses
 from eas.schedule.element_loops import is_each, wish
+from eas.schedule.nest_memory import NestMemory, with_inner
+from eas.trampoline import Definition, evaluate, every
 from eas.types import Shape
 
 CONTROL = ("for", "while", "if")
@@ -130,11 +132,18 @@ class _Group:
     """An open nest."""
 
     shape: Shape
-    members: list[Inst] = field(default_factory=list)
+    memory: NestMemory
+    members: dict[Inst, None] = field(default_factory=dict)
     produced: set[Value] = field(default_factory=set)  # one per iteration
     results: set[Value] = field(default_factory=set)  # known after the nest: reductions
+    derived: set[Value] = field(default_factory=set)  # formulas over both
+    addresses: set[Value] = field(default_factory=set)  # those of them that are made of numbers of the nest at the same position
     pending: list[Inst] = field(default_factory=list)  # formulas over what it produces
     inner: list[Inst] = field(default_factory=list)  # those of them that nobody else needs
+
+    def reaches(self, value: Value) -> bool:
+        """Whether something that the nest computes is behind a value."""
+        return value in self.produced or value in self.results or value in self.derived
 
 
 Item = Inst | _Group
@@ -146,6 +155,7 @@ class _Partition:
         self.formulas = formulas  # deferred definitions, of enclosing regions too
         self.cheap: set[Value] = set()
         self.elements: set[Value] = set()  # blocks of control flow in a nest: known only one element at a time
+        self.across: set[Value] = set()  # formulas over these
         self.replaced: dict[Value, Value] = {}
 
     def region(self, region: Region) -> Region:
@@ -178,8 +188,10 @@ class _Partition:
         for inst in body:
             if self._is_formula(inst):
                 self._defer(inst)
-                users = [g.pending for g in open_ if self._touches(inst, g)]
-                (users[-1] if users else items).append(inst)
+                users = [g for g in open_ if any(g.reaches(v) for v in inst.operands)]
+                for group in users:
+                    self._derive(inst, group)
+                (users[-1].pending if users else items).append(inst)
                 continue
             shape = self._member_shape(inst)
             if shape is None:
@@ -200,15 +212,21 @@ class _Partition:
             if len(open_) == 2 and (open_[0].shape != shape or not self._fits(inst, open_[0])):
                 close(1)
             if len(open_) == 1:
-                open_.insert(0, _Group(shape))
+                open_.insert(0, self._new_group(shape))
             return open_[0]
         close(len(open_))
-        open_.append(_Group(shape))
+        open_.append(self._new_group(shape))
         return open_[0]
 
-    def _touches(self, formula: Inst, group: _Group) -> bool:
-        known = group.produced | group.results
-        return any(self._leaves(v) & known for v in formula.operands)
+    def _new_group(self, shape: Shape) -> _Group:
+        return _Group(shape, NestMemory(self.facts.bases.__getitem__, self.facts.addresses.offset))
+
+    def _derive(self, formula: Inst, group: _Group) -> None:
+        """Note a formula over what a nest computes."""
+        group.derived.update(formula.outs)
+        is_address = self.facts.one_by_one and formula.op.name in _POINTERS and formula.out.type.is_pointer
+        if is_address and all(v in group.addresses or not (v in group.derived or v in group.results) for v in formula.operands):
+            group.addresses.update(formula.outs)
 
     def _left_outside(self, group: _Group) -> list[Inst]:
         """The formulas over a nest that somebody outside of it needs; the others are noted in it."""
@@ -218,13 +236,15 @@ class _Partition:
             users = [u for out in inst.outs for u in self.facts.users.get(out, ())]
             if users and all(id(u) in inside for u in users):
                 inside.add(id(inst))
-                group.inner.insert(0, inst)
+                group.inner.append(inst)
             else:
-                left.insert(0, inst)
-        return left
+                left.append(inst)
+        group.inner.reverse()
+        return left[::-1]
 
     def _add(self, inst: Inst, group: _Group) -> None:
-        group.members.append(inst)
+        group.members[inst] = None
+        group.memory.add(inst)
         (group.results if inst.op.name in FOLDS else group.produced).update(inst.outs)
 
     def _defer(self, inst: Inst) -> None:
@@ -232,6 +252,8 @@ class _Partition:
             self.formulas[out] = inst
         if all(v.type.is_scalar or v in self.cheap for v in inst.operands):
             self.cheap.update(inst.outs)
+        if any(v in self.elements or v in self.across for v in inst.operands):
+            self.across.update(inst.outs)
 
     def _is_formula(self, inst: Inst) -> bool:
         """Blocks that are recomputed per element instead of being kept."""
@@ -284,10 +306,10 @@ class _Partition:
             return None  # a scalar that is needed afterwards is computed once, not per element
         (shape,) = shapes
         inner = _Partition(self.facts, dict(self.formulas))
-        inner.cheap, inner.elements = set(self.cheap), set(self.elements)
-        inside = {v for r in inst.regions for v in r.params}
-        inside |= {v for r in inst.regions for i in r.body for v in i.outs if not v.shape}
+        inner.cheap, inner.elements, inner.across = set(self.cheap), set(self.elements), set(self.across)
         stops_alone = is_each(inst)
+        walking = {v for r in inst.regions for v in r.params if not (stops_alone and v.shape)}
+        walking |= {v for r in inst.regions for i in r.body for v in i.outs if not v.shape}
         asks = wish(inst)[1] if stops_alone else ()
         for region in inst.regions:
             inner.elements.update(p for p in region.params if p.shape)
@@ -296,6 +318,8 @@ class _Partition:
                     continue
                 if inner._is_formula(child):
                     inner._defer(child)
+                    if not walking.isdisjoint(child.operands):
+                        walking.update(child.outs)
                     continue
                 member = inner._member_shape(child)
                 scalar_only = not child.regions and not any(
@@ -316,7 +340,7 @@ class _Partition:
                     return None
                 inner.elements.update(v for v in child.outs if v.shape)
                 walks = child.op.name == "load" and child.out.shape and inst not in self.facts.near
-                if walks and any(not (stops_alone and v.shape) for v in inner._leaves(child.operands[0]) & inside):
+                if walks and child.operands[0] in walking:
                     return None  # memory is walked by the loop: keep its order, block after block
             if inner._looks_across(region.yields):
                 return None
@@ -324,14 +348,7 @@ class _Partition:
 
     def _looks_across(self, values: Sequence[Value]) -> bool:
         """Whether one of the values is a view of a block of which only one element is at hand."""
-        return any(self._leaves(v) & self.elements for v in values if v in self.formulas)
-
-    def _leaves(self, value: Value) -> set[Value]:
-        """The values that an element of a formula is computed from."""
-        inst = self.formulas.get(value)
-        if inst is None:
-            return {value}
-        return {leaf for operand in inst.operands for leaf in self._leaves(operand)}
+        return any(v in self.across for v in values)
 
     def _fits(self, inst: Inst, group: _Group) -> bool:
         """Whether one more instruction can run in the same iteration."""
@@ -343,37 +360,19 @@ class _Partition:
                     is_view = user is not inst and user.op.has(Trait.SHAPE)
                     if is_view or (user.op.name == "gather" and i == 0):
                         return False  # other elements than the one at hand
-                elif (
-                    operand in self.formulas
-                    and self._leaves(operand) & (group.produced | group.results)
-                    and not (user is inst and self._can_be_inside(operand, group))
-                ):
+                elif operand in group.derived and not (user is inst and operand in group.addresses):
                     return False
         if self.facts.copies.get(inst) in group.members:
             return False
-        return not any(_conflict(inst, member, self.facts.may_alias) for member in group.members)
-
-    def _can_be_inside(self, value: Value, group: _Group) -> bool:
-        """Whether an address is made of numbers of the nest at the same position."""
-        inst = self.formulas.get(value)
-        if inst is None or not self._leaves(value) & (group.produced | group.results):
-            return value not in group.results
-        return (
-            self.facts.one_by_one
-            and inst.op.name in _POINTERS
-            and inst.out.type.is_pointer
-            and all(self._can_be_inside(v, group) for v in inst.operands)
-        )
+        return not group.memory.conflicts(inst, self.facts.may_alias)
 
     def _waits_for(self, inst: Inst, group: _Group) -> bool:
         """Whether an instruction outside of the nest must come after it, or is a load repeated after it."""
         if self.facts.copies.get(inst) in group.members:
             return True
-        known = group.produced | group.results
-        for user in with_inner(inst):
-            if any(self._leaves(operand) & known for operand in user.operands):
-                return True
-        return any(_conflict(inst, member, self.facts.may_meet) for member in group.members)
+        if any(group.reaches(operand) for user in with_inner(inst) for operand in user.operands):
+            return True
+        return group.memory.conflicts(inst, self.facts.may_meet)
 
     # --- building ---------------------------------------------------------------------------
 
@@ -388,7 +387,7 @@ class _Partition:
         region = Region((), (*members, make("yield", crossing)))
         outs = tuple(Value(v.type, v.hint) for v in crossing)
         nest = replace(
-            make("nest", (), {"shape": group.shape}, [region], group.members[0].loc), outs=outs
+            make("nest", (), {"shape": group.shape}, [region], next(iter(group.members)).loc), outs=outs
         )
         self.replaced.update(zip(crossing, outs, strict=True))
         return [nest]
@@ -400,21 +399,20 @@ class _Partition:
         placed: dict[Value, Value] = {}
         members: list[Inst] = []
 
-        def place(value: Value) -> Value:
+        def place(value: Value) -> Definition[Value, Value]:
             inst = own.get(value) or shared.get(value)
-            if inst is None or value in placed:
-                return placed.get(value, value)
-            operands = [place(v) for v in inst.operands]
+            if inst is None:
+                return value
+            operands: list[Value] = yield from every(inst.operands)
             if value in own:
                 copy = replace(inst, operands=tuple(operands))
             else:
                 copy = make(inst.op.name, operands, dict(inst.attrs), (), inst.loc)
             members.append(copy)
-            placed[value] = copy.out
             return copy.out
 
         for inst in group.members:
-            operands = tuple(place(v) for v in inst.operands)
+            operands = tuple(evaluate(place, v, placed) for v in inst.operands)
             members.append(inst if operands == inst.operands else replace(inst, operands=operands))
         return members
 
@@ -442,36 +440,3 @@ class _Partition:
             Region(r.params, tuple(self._substituted(i) for i in r.body)) for r in inst.regions
         )
         return replace(inst, regions=regions)
-
-
-def _conflict(later: Inst, earlier: Inst, may_alias: Callable[[Value, Value], bool]) -> bool:
-    """Whether the order of two instructions matters, with all that is in them."""
-    for a in with_inner(later):
-        for b in with_inner(earlier):
-            if _is_ordered(a) and _is_ordered(b):
-                return True
-            if not (_touches(a) and _touches(b)) or not (a.op.has(Trait.WRITES) or b.op.has(Trait.WRITES)):
-                continue
-            are_atomic = a.op.has(Trait.ATOMIC) and b.op.has(Trait.ATOMIC)
-            if are_atomic or any(may_alias(p, q) for p in _pointers(a) for q in _pointers(b)):
-                return True
-    return False
-
-
-def with_inner(inst: Inst) -> Iterator[Inst]:
-    yield inst
-    for region in inst.regions:
-        yield from walk(region)
-
-
-def _touches(inst: Inst) -> bool:
-    return inst.op.has(Trait.READS) or inst.op.has(Trait.WRITES)
-
-
-def _pointers(inst: Inst) -> list[Value]:
-    return [v for v in inst.operands if v.type.is_pointer]
-
-
-def _is_ordered(inst: Inst) -> bool:
-    """Messages to the host appear in program order; barriers order everything."""
-    return inst.op.name in ("device_print", "barrier", "device_assert")

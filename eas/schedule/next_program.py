@@ -16,6 +16,7 @@ from eas.ir import Inst, IRModule, Value, walk
 from eas.schedule.axis_steps import HINTS
 from eas.schedule.elements import Elements
 from eas.schedule.target import CpuTarget
+from eas.trampoline import Definition, evaluate, every
 
 _AHEAD_NBYTES = 1 << 11
 _LONG_NBYTES = 1 << 13  # of a row: most of what is asked for is part of it
@@ -82,16 +83,19 @@ class NextProgram:
 
     def _moved(self, value: Value) -> tuple[_Term, ...] | None:
         """What a number or address grows by from program to program; None if that is not so simple."""
+        return evaluate(self._growth, value)
+
+    def _growth(self, value: Value) -> Definition[Value, tuple[_Term, ...] | None]:
         inst = self._made.get(value)
         if inst is None:
             loop = self._loops.get(value)
-            return self._moved(loop.operands[0]) if loop is not None else () if value in self._args else None
+            return (yield loop.operands[0]) if loop is not None else () if value in self._args else None
         name = inst.op.name
         if name == "program_id":
             return (_Term(1),) if inst["axis"] == 0 else ()
         if name in _SAME or (name == "cast" and not inst.out.dtype.is_float and inst.out.dtype.bits >= 32):
-            return self._moved(inst.operands[0])
-        parts = [self._moved(v) for v in inst.operands]
+            return (yield inst.operands[0])
+        parts: list[tuple[_Term, ...] | None] = yield from every(inst.operands)
         known = [p for p in parts if p is not None]
         if not inst.op.is_pure or inst.regions or len(known) < len(parts):
             return None

@@ -7,6 +7,7 @@ from enum import Enum
 
 from eas.ir import Inst, Trait, Value, walk
 from eas.schedule.axis_steps import HINTS, AxisSteps
+from eas.trampoline import Definition, evaluate, every
 
 _DIVISIONS = frozenset({"floordiv", "mod", "truncdiv", "rem"})  # their runs end with the block
 
@@ -41,12 +42,10 @@ class _Walk:
         self._found: dict[tuple[Value, int | None], _Found] = {}
 
     def of(self, value: Value, axis: int | None) -> _Found:
-        key = value, axis
-        if key not in self._found:
-            self._found[key] = self._compute(value, axis)
-        return self._found[key]
+        return evaluate(self._compute, (value, axis), self._found)
 
-    def _compute(self, value: Value, axis: int | None) -> _Found:
+    def _compute(self, key: tuple[Value, int | None]) -> Definition[tuple[Value, int | None], _Found]:
+        value, axis = key
         inst = self.steps.makers.get(value)
         if inst is None or inst.op.name in ("const", "num_programs"):
             return _Kind.STILL
@@ -58,13 +57,13 @@ class _Walk:
         if name == "broadcast":
             (source,) = inst.operands
             inner = None if axis is None else axis - (len(value.shape) - len(source.shape))
-            return self.of(source, None if inner is None or inner < 0 or source.shape[inner] == 1 else inner)
+            return (yield source, None if inner is None or inner < 0 or source.shape[inner] == 1 else inner)
         if name == "expand_dims":
             made = inst["axis"] % len(value.shape)
-            return self.of(inst.operands[0], None if axis is None or axis == made else axis - (axis > made))
+            return (yield inst.operands[0], None if axis is None or axis == made else axis - (axis > made))
         if inst.regions or not (name == "load" or (inst.op.is_pure and (inst.op.has(Trait.ELEMENTWISE) or value.type.is_scalar))):
             return None
-        return self._combined(inst, [self.of(v, axis) for v in inst.operands])
+        return self._combined(inst, (yield from every([(v, axis) for v in inst.operands])))
 
     def _combined(self, inst: Inst, found: Sequence[_Found]) -> _Found:
         name = inst.op.name

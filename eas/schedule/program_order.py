@@ -7,12 +7,14 @@ side by side walks along their common rows instead, as a loop over the whole mat
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.schedule.axis_steps import AxisSteps
 from eas.schedule.nests import FOLDS
 from eas.schedule.one_walk import is_one_walk
+from eas.trampoline import reached
 
 _LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
 _LONGEST_WALK = 1 << 16  # elements of a row that goes on through tiles
@@ -94,39 +96,45 @@ def _is_plain(inst: Inst) -> bool:
 def _reads_scratch(nest: Inst, steps: AxisSteps) -> bool:
     """Whether blocks of other nests are read, which lie along their last axis."""
     inside = {out for inst in walk(nest.regions[0]) for out in inst.outs}
-    seen: set[Value] = set()
 
-    def is_other(value: Value) -> bool:
-        if value in inside or value in seen or value.type.is_scalar:
-            return False
-        seen.add(value)
+    def outer(values: Sequence[Value]) -> list[Value]:
+        return [v for v in values if v not in inside and v.shape]
+
+    def behind(value: Value) -> list[Value]:
         maker = steps.makers.get(value)
-        return maker is None or not maker.op.is_pure or any(is_other(v) for v in maker.operands)
+        return outer(maker.operands) if maker is not None and maker.op.is_pure else []
 
-    return any(is_other(v) for inst in walk(nest.regions[0]) for v in inst.operands)
+    used = outer([v for inst in walk(nest.regions[0]) for v in inst.operands])
+    return any(v not in steps.makers or not steps.makers[v].op.is_pure for v in reached(used, behind))
 
 
 def _programs(value: Value, axis: int, steps: AxisSteps) -> set[int]:
     """The program ids in the numbers that are added to positions along an axis."""
-    inst = steps.makers.get(value)
-    if inst is None or not inst.op.is_pure or steps.along(value, axis) == 0:
-        return set()
-    if inst.op.name == "broadcast":
-        inner = axis - (len(value.shape) - len(inst.operands[0].shape))
-        return _programs(inst.operands[0], inner, steps)
-    if inst.op.name == "expand_dims":
-        return _programs(inst.operands[0], axis - (axis > inst["axis"] % len(value.shape)), steps)
-    if inst.op.name == "add":
-        for start, moving in (inst.operands, inst.operands[::-1]):
-            if steps.along(moving, axis) == 1 and not steps.of(start):
-                return _ids(start, steps) | _programs(moving, axis, steps)
-    return {found for v in inst.operands for found in _programs(v, axis, steps)}
+    starts: list[Value] = []
+
+    def behind(place: tuple[Value, int]) -> list[tuple[Value, int]]:
+        value, axis = place
+        inst = steps.makers.get(value)
+        if inst is None or not inst.op.is_pure or steps.along(value, axis) == 0:
+            return []
+        if inst.op.name == "broadcast":
+            return [(inst.operands[0], axis - (len(value.shape) - len(inst.operands[0].shape)))]
+        if inst.op.name == "expand_dims":
+            return [(inst.operands[0], axis - (axis > inst["axis"] % len(value.shape)))]
+        if inst.op.name == "add":
+            for start, moving in (inst.operands, inst.operands[::-1]):
+                if steps.along(moving, axis) == 1 and not steps.of(start):
+                    starts.append(start)
+                    return [(moving, axis)]
+        return [(v, axis) for v in inst.operands]
+
+    for _ in reached([(value, axis)], behind):
+        pass
+    return _ids(starts, steps)
 
 
-def _ids(value: Value, steps: AxisSteps) -> set[int]:
-    inst = steps.makers.get(value)
-    if inst is None or not inst.op.is_pure:
-        return set()
-    if inst.op.name == "program_id":
-        return {inst["axis"]}
-    return {axis for v in inst.operands for axis in _ids(v, steps)}
+def _ids(values: Sequence[Value], steps: AxisSteps) -> set[int]:
+    """The program ids that values are computed from."""
+    pure = {v: inst for v, inst in steps.makers.items() if inst.op.is_pure}
+    found = [pure[v] for v in reached(values, lambda v: pure[v].operands if v in pure else ()) if v in pure]
+    return {inst["axis"] for inst in found if inst.op.name == "program_id"}

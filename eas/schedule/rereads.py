@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from eas.analysis import PointerBases, writes
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.nests import CONTROL, with_inner
+from eas.schedule.nest_memory import with_inner
+from eas.schedule.nests import CONTROL
+from eas.trampoline import reached
 
 _VIEWS = ("expand_dims", "broadcast")
 _MOST_READERS = 2
@@ -64,11 +66,8 @@ class _Finder:
 
     def _is_computed(self, value: Value) -> bool:
         """Whether elements follow from scalars: no block in registers or memory is behind them."""
-        inst = self.made.get(value)
-        if value.type.is_scalar or inst is None:
-            return value.type.is_scalar
-        is_formula = inst.op.is_pure and not inst.regions and inst.op.name != "gather"
-        return is_formula and all(map(self._is_computed, inst.operands))
+        blocks = reached([value], lambda v: self.made[v].operands if v.shape and v in self.made else ())
+        return all(v.type.is_scalar or (v in self.made and _is_formula(self.made[v])) for v in blocks)
 
     def _is_spread(self, value: Value, region: Region) -> bool:
         """Whether the value is seen only through views that repeat it, and only here."""
@@ -84,3 +83,7 @@ class _Finder:
             else:
                 readers += 1
         return 0 < readers <= _MOST_READERS
+
+
+def _is_formula(inst: Inst) -> bool:
+    return inst.op.is_pure and not inst.regions and inst.op.name != "gather"

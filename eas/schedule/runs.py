@@ -19,6 +19,7 @@ from eas.schedule.masks import I64, Bounds
 from eas.schedule.members import masks_are_slow
 from eas.schedule.natural_divisions import may_wrap
 from eas.schedule.remainders import Remainders
+from eas.trampoline import reached
 from eas.types import Type
 
 _DIVISIONS = ("floordiv", "mod")
@@ -120,10 +121,11 @@ class Runs:
         return divisor is None or (isinstance(divisor, int) and divisor >= (self.least or self.lanes))
 
     def _leaves(self, elements: Elements, value: Value) -> set[Value]:
-        inst = elements.definition(value) if value not in elements.lines else None
-        if inst is None:
-            return {value}
-        return {leaf for operand in inst.operands for leaf in self._leaves(elements, operand)}
+        def behind(v: Value) -> tuple[Value, ...] | None:
+            inst = elements.definition(v) if v not in elements.lines else None
+            return None if inst is None else inst.operands
+
+        return {v for v in reached([value], lambda v: behind(v) or ()) if behind(v) is None}
 
     def elements(self, known: frozenset[Known]) -> Elements:
         elements = self.p.elements(known)

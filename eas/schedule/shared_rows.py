@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eas.ir import Inst, Trait, Value, walk
+from eas.trampoline import Definition, evaluate, every
 
 
 class RowSharing:
@@ -23,13 +24,12 @@ class RowSharing:
 
     def varies(self, value: Value, axis: int) -> bool:
         """Whether the elements of a block may differ along an axis."""
+        return evaluate(self._compute, (value, axis), self._found)
+
+    def _compute(self, key: tuple[Value, int]) -> Definition[tuple[Value, int], bool]:
+        value, axis = key
         if value.type.is_scalar or value.shape[axis] == 1:
             return False
-        if (value, axis) not in self._found:
-            self._found[value, axis] = self._compute(value, axis)
-        return self._found[value, axis]
-
-    def _compute(self, value: Value, axis: int) -> bool:
         inst = self.made.get(value) or self.formulas.get(value)
         if inst is None or not (inst.op.is_pure or inst.op.name == "load"):
             return True
@@ -39,11 +39,11 @@ class RowSharing:
         source = inst.operands[0] if inst.operands else value
         if name == "broadcast":
             at = axis - (len(value.shape) - len(source.shape))
-            return at >= 0 and self.varies(source, at)
+            return at >= 0 and (yield source, at)
         if name == "expand_dims":
-            return self.varies(source, axis - (axis > inst["axis"] % len(value.shape)))
+            return (yield source, axis - (axis > inst["axis"] % len(value.shape)))
         if name == "load" or inst.op.has(Trait.ELEMENTWISE):
-            return any(self.varies(v, axis) for v in inst.operands)
+            return any((yield from every([(v, axis) for v in inst.operands])))
         return True
 
 

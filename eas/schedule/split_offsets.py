@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from eas import dtypes
 from eas.ir import Inst, IRModule, Value
 from eas.passes.rewriting import Rewriter, rewrite
+from eas.trampoline import Definition, evaluate
 
 _MOST = 1 << 16  # a number that an instruction of any processor adds itself, or nearly
 
@@ -39,22 +40,30 @@ def split_offsets(module: IRModule) -> IRModule:
 
 def _number(rw: Rewriter, value: Value) -> int:
     """What is left of a sum if everything that is not known is 0."""
+    return evaluate(lambda v: _numbered(rw, v), value)
+
+
+def _numbered(rw: Rewriter, value: Value) -> Definition[Value, int]:
     literal, inst = rw.literal(value), rw.producer.get(value)
     if literal is not None:
         return int(literal)
     if inst is not None and inst.op.name in ("add", "sub"):
-        a, b = (_number(rw, v) for v in inst.operands)
+        a, b = (yield inst.operands[0]), (yield inst.operands[1])
         return a + b if inst.op.name == "add" else a - b
     if inst is not None and inst.op.name == "mul":
         for x, factor in (inst.operands, inst.operands[::-1]):
             times = rw.literal(factor)
             if times is not None:
-                return _number(rw, x) * int(times)
+                return (yield x) * int(times)
     return 0
 
 
 def _rest(rw: Rewriter, value: Value) -> Value | None:
     """The sum without its number; None if nothing is left."""
+    return evaluate(lambda v: _without_number(rw, v), value)
+
+
+def _without_number(rw: Rewriter, value: Value) -> Definition[Value, Value | None]:
     if rw.literal(value) is not None:
         return None
     inst = rw.producer.get(value)
@@ -63,11 +72,11 @@ def _rest(rw: Rewriter, value: Value) -> Value | None:
     a, b = inst.operands
     if inst.op.name == "mul":
         x, factor = (a, b) if rw.literal(b) is not None else (b, a)
-        inner = _rest(rw, x) if rw.literal(factor) is not None and _number(rw, x) else x
+        inner = (yield x) if rw.literal(factor) is not None and _number(rw, x) else x
         if inner is x:
             return value
         return None if inner is None else rw.emit("mul", inner, factor)
-    left, right = (_rest(rw, v) for v in (a, b))
+    left, right = (yield a), (yield b)
     if (left, right) == (a, b):
         return value
     if right is None:

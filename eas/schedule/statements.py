@@ -54,7 +54,7 @@ class Statements:
         self.formulas.update(dict.fromkeys(inst.outs, inst))
         for out in inst.outs:
             if out.type.is_scalar:
-                self.scalars[out] = self.elements()._compute(out, ())
+                self.scalars[out] = self.elements().computed(out, ())
 
     def scalar(self, inst: Inst) -> None:
         operands = tuple(self.scalars.get(v, v) for v in inst.operands)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Slot
+from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Place, Slot
 from eas.schedule.masks import Bounds, conjuncts
 from eas.schedule.target import CpuTarget
+from eas.trampoline import Definition, evaluate
 from eas.types import Type
 
 _ONCE = frozenset({"max", "min", "and", "or"})  # combining with the same value again changes nothing
@@ -131,13 +132,10 @@ class TailValues:
 
     def at(self, value: Value, index: tuple[Index, ...] | None = None) -> Value | None:
         """The one value of a block behind the bound."""
-        where = self.index if index is None else index
-        if (value, where) not in self.memo:
-            self.memo[value, where] = self._compute(value, where)
-        return self.memo[value, where]
+        return evaluate(self._compute, (value, self.index if index is None else index), self.memo)
 
-    def _compute(self, value: Value, index: tuple[Index, ...]) -> Value | None:
-        elements = self.elements
+    def _compute(self, place: Place) -> Definition[Place, Value | None]:
+        elements, (value, index) = self.elements, place
         if value.type.is_scalar:
             return elements.at(value, ())
         if value in self.tails:
@@ -148,32 +146,32 @@ class TailValues:
             return self.e.const(False, TRUE)
         inst = self.made.get(value)
         if inst is not None and inst.op.name == "load":
-            return self._loaded(inst)
+            return (yield from self._loaded(inst))
         inst = inst or elements.formulas.get(value)
         if inst is None:
             return None
         if inst.op.name in INDEX_MAPS:
-            return self.at(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
+            return (yield inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
         if inst.op.name == "const":
             return self.e.const(inst["value"], value.type.with_shape(()))
-        return self._applied(inst, value, index) if inst.op.has(Trait.ELEMENTWISE) else None
+        return (yield from self._applied(inst, value, index)) if inst.op.has(Trait.ELEMENTWISE) else None
 
-    def _loaded(self, inst: Inst) -> Value | None:
+    def _loaded(self, inst: Inst) -> Definition[Place, Value | None]:
         if len(inst.operands) < 2 or not self.is_off(inst.operands[1]):
             return None
         if len(inst.operands) > 2:
-            return self.at(inst.operands[2])
+            return (yield inst.operands[2], self.index)
         return self.e.const(nothing(inst.out), Type(inst.out.dtype))
 
-    def _applied(self, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value | None:
+    def _applied(self, inst: Inst, value: Value, index: tuple[Index, ...]) -> Definition[Place, Value | None]:
         if inst.op.name == "select":
-            condition = self.at(inst.operands[0], index)
+            condition = yield inst.operands[0], index
             chosen = self.e.literals.get(condition) if condition is not None else None
             if chosen is not None:
-                return self.at(inst.operands[1 if chosen else 2], index)
+                return (yield inst.operands[1 if chosen else 2], index)
         operands = []
         for v in inst.operands:
-            found = self.at(v, index)
+            found = yield v, index
             if found is None:
                 return None
             operands.append(found)

@@ -74,11 +74,13 @@ def _is_plain(inst: Inst) -> bool:
 
 def _is_only_widened(value: Value, users: dict[Value, list[Inst]]) -> bool:
     """Whether a block is only looked at as part of a larger one."""
-    found = users.get(value, [])
-    return bool(found) and all(
-        inst.op.name == "broadcast" or (inst.op.name == "expand_dims" and _is_only_widened(inst.out, users))
-        for inst in found
-    )
+    left = [value]
+    while left:
+        found = users.get(left.pop(), [])
+        if not found or any(inst.op.name not in ("broadcast", "expand_dims") for inst in found):
+            return False
+        left += [inst.out for inst in found if inst.op.name == "expand_dims"]
+    return True
 
 
 __all__ = ["widen_loads"]
