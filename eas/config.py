@@ -89,14 +89,18 @@ def _parse_flag(text: str) -> bool:
     return text == "1"
 
 
-def _parse_cache_dir(text: str) -> Path:
+def _parse_cache_dir(text: str, name: str = "EAS_CACHE_DIR") -> Path:
     try:
         return Path(text).expanduser() if text else _user_cache() / "eas"
     except RuntimeError as error:  # pathlib's answer when there is no home directory
         raise InvalidSetting(
-            f"EAS_CACHE_DIR={text!r} gives the disk cache no place: {error}",
-            hint="set EAS_CACHE_DIR to a directory, or EAS_CACHE=0",
+            f"{name}={text!r} gives the disk cache no place: {error}",
+            hint=f"set {name} to a directory, or EAS_CACHE=0",
         ) from None
+
+
+def _parse_sim_cache_dir(text: str) -> Path:
+    return _parse_cache_dir(text, "EAS_SIM_CACHE_DIR") if text else cache_dir() / "sim"
 
 
 def _user_cache() -> Path:
@@ -131,7 +135,7 @@ cache_dir = Setting(
 )
 check_bounds = Setting("EAS_CHECK_BOUNDS", "0", _FLAG, "1 checks every load, store and gather against its buffer or block")
 sim_cache_dir = Setting(
-    "EAS_SIM_CACHE_DIR", "", Kind("a directory", lambda text: Path(text).expanduser() if text else cache_dir() / "sim"),
+    "EAS_SIM_CACHE_DIR", "", Kind("a directory", _parse_sim_cache_dir),
     "what the software Metal has compiled; by default the folder sim of the disk cache",
 )
 sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong accesses on the software Metal")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
@@ -22,8 +21,7 @@ class CodeLine:
 class LineTable:
     """The line table of one library; addresses are those of the file, from 0."""
 
-    def __init__(self, path: Path) -> None:
-        blob = path.read_bytes()
+    def __init__(self, blob: bytes) -> None:
         rows: list[tuple[int, CodeLine | None]] = []
         table = _section(blob, b".debug_line")
         at = 0
@@ -42,9 +40,8 @@ class LineTable:
         return self._lines[at] if at >= 0 else None
 
 
-def code_of(path: Path) -> tuple[int, bytes]:
+def code_of(blob: bytes) -> tuple[int, bytes]:
     """Address and bytes of the machine code of a shared library."""
-    blob = path.read_bytes()
     header = _header(blob, b".text")
     return (header[3], _bytes(blob, header)) if header else (0, b"")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from eas import config
 from eas.errors import ArgumentError, LaunchError
-from eas.metal_sim import native, strict, toolchain
+from eas.metal_sim import binaries, native, strict, toolchain
 from eas.metal_sim.arguments import Binding, bind
 from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
 from eas.metal_sim.grids import Extent, Shape, shape_of
@@ -29,15 +29,30 @@ _SMALL = 8  # a text of this many kernels is compiled as a whole, a larger one k
 
 
 @dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A shared library in memory, and what is to be known of its file."""
+
+    library: ctypes.CDLL
+    nbytes: int
+    """How much memory it takes."""
+    code_digest: bytes
+
+
+@dataclass(frozen=True, eq=False)
 class _Code:
     """A loaded kernel."""
 
-    path: Path
-    with_lines: Callable[[], Path]
+    loaded: _Loaded
+    with_lines: Callable[[], bytes]
     """Compiles the same text again, with its line table."""
     entry: int
     infos: tuple[native.ParameterInfo, ...]
-    library: ctypes.CDLL
+
+    @functools.cached_property
+    def lines(self) -> LineTable | None:
+        """From a library that has the same code; None if its code differs."""
+        data = self.with_lines()
+        return LineTable(data) if _code_digest(data) == self.loaded.code_digest else None
 
 
 class Library:
@@ -124,29 +139,34 @@ class Library:
             )
             with ThreadPoolExecutor(1) as other:  # two compiles of one text, side by side
                 spaces = other.submit(toolchain.check_spaces, self._plain, self.name, self.text)
-                path = toolchain.compile_library(text, self.name, self.text, self._flags)
+                data = toolchain.compile_library(text, self.name, self.text, self._flags)
                 spaces.result()
             # Few launches fail: the table of lines is made when the first line is asked for.
-            lines = functools.partial(toolchain.compile_library, text, self.name, self.text, self._flags, toolchain.LINE_FLAGS)
-            loaded = _load(path)
+            line_flags = () if self.sanitize else toolchain.LINE_FLAGS
+            lines = functools.partial(toolchain.compile_library, text, self.name, self.text, self._flags, line_flags)
+            loaded = _load(data)
             for i, k in enumerate(together):
-                entry = ctypes.cast(getattr(loaded, f"eas_kernel_{i}"), ctypes.c_void_p).value
-                table = (native.ParameterInfo * len(k.parameters)).in_dll(loaded, f"eas_parameters_{i}") if k.parameters else ()
+                entry = ctypes.cast(getattr(loaded.library, f"eas_kernel_{i}"), ctypes.c_void_p).value
+                table = (native.ParameterInfo * len(k.parameters)).in_dll(loaded.library, f"eas_parameters_{i}") if k.parameters else ()
                 assert entry is not None
-                self._code[k.name] = _Code(path, lines, entry, tuple(table), loaded)
+                self._code[k.name] = _Code(loaded, lines, entry, tuple(table))
         return self._code[kernel.name]
 
 
-@functools.cache
-def _load(path: Path) -> ctypes.CDLL:
-    toolchain.engine()
-    return ctypes.CDLL(str(path))
+_loaded: dict[bytes, _Loaded] = {}  # by the digest of the file: equal texts are in memory once
 
 
-@functools.cache
-def _line_table(path: Path, with_lines: Path) -> LineTable | None:
-    """The lines of a library, from one that has the same code; None if its code differs."""
-    return LineTable(with_lines) if code_of(path) == code_of(with_lines) else None
+def _load(data: bytes) -> _Loaded:
+    key = hashlib.sha256(data).digest()
+    if key not in _loaded:
+        toolchain.engine()
+        _loaded.setdefault(key, _Loaded(binaries.load(data, "kernels"), library_nbytes(data), _code_digest(data)))
+    return _loaded[key]
+
+
+def _code_digest(data: bytes) -> bytes:
+    address, code = code_of(data)
+    return hashlib.sha256(b"%d:%b" % (address, code)).digest()
 
 
 def _entry_text(number: int, kernel: KernelSource) -> str:
@@ -251,15 +271,14 @@ class Kernel:
         """The line of the Metal text that a code address belongs to."""
         if not address:
             return None
-        path = self._code.path
-        table = _line_table(path, path if self.library.sanitize else self._code.with_lines())
+        table = self._code.lines
         # A return address is that of the next instruction.
         return None if table is None else table.find(address - self.code_start - 1)
 
     @property
     def code_nbytes(self) -> int:
         """How much memory the library takes, from `code_start` on."""
-        return library_nbytes(self._code.path)
+        return self._code.loaded.nbytes
 
     @property
     def code_start(self) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -150,10 +148,8 @@ def _bytes(binding: Binding) -> bytes:
     return binding.array.tobytes()
 
 
-@functools.cache
-def library_nbytes(path: Path) -> int:
+def library_nbytes(blob: bytes) -> int:
     """How far a shared library reaches in memory: the end of its last loaded segment."""
-    blob = path.read_bytes()
     offset, = struct.unpack_from("<Q", blob, 32)
     size, count = struct.unpack_from("<HH", blob, 54)
     end = 0

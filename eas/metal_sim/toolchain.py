@@ -1,8 +1,7 @@
-"""The C++ compiler of the software Metal: finding it, its flags, the engine, and compiled kernels on disk."""
+"""The C++ compiler of the software Metal: finding it, its flags, and what it builds: engine, shim, kernels."""
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import hashlib
@@ -12,20 +11,19 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eas import config
 from eas.errors import BackendUnavailable
-from eas.metal_sim import strict_messages, strict_spaces
+from eas.metal_sim import binaries, strict_messages, strict_spaces
 from eas.metal_sim.errors import MetalSourceError
 from eas.runtime.host_cpu import host_cpu
 
 HERE = Path(__file__).parent
 INCLUDE, ENGINE = HERE / "include", HERE / "engine"
+PRELUDE = INCLUDE / "eas_prelude.h"
 MIN_CLANG = 19  # older ones lack _Float16 and __bf16 on all targets
 NEWEST_CLANG = 40
 
@@ -68,9 +66,12 @@ class Compiler:
 
     def run(self, command: Sequence[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
         # Assembly holds bytes of strings as they are: what is no text must come through unchanged.
-        return subprocess.run(
-            command, input=text, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
-        )
+        try:
+            return subprocess.run(
+                command, input=text, capture_output=True, encoding="utf-8", errors="surrogateescape", check=False
+            )
+        except OSError as error:
+            raise BackendUnavailable(f"the C++ compiler does not start: {error}", hint="pip install ziglang") from None
 
 
 def why_unavailable() -> str | None:
@@ -152,22 +153,7 @@ def define_flags(language: str) -> tuple[str, ...]:
     return ("-std=c++17", "-nostdinc", f"-D__METAL_VERSION__={version}", "-D__METAL__=1", "-D__METAL_MACOS__=1")
 
 
-# --- the folder -----------------------------------------------------------------------------------
-
-
-@functools.cache
-def _own_folder() -> Path:
-    """For processes that may not use the disk cache."""
-    folder = Path(tempfile.mkdtemp(prefix="eas-sim-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def folder() -> Path:
-    """Where the engine, precompiled headers and kernels are kept."""
-    if not config.cache_enabled():
-        return _own_folder()
-    return config.sim_cache_dir()
+# --- keys -----------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -182,53 +168,54 @@ def _sources_digest() -> str:
 
 def _key(*parts: object) -> str:
     text = "\0".join(map(str, (compiler().version, _sources_digest(), *parts)))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Readers see the whole file or none; the last of several writers wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".tmp-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # --- engine and precompiled shim ------------------------------------------------------------------
 
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """The engine as a file to link with, and loaded."""
+
+    data: bytes
+    library: ctypes.CDLL
+
+
 _build_lock = threading.Lock()
-_engines: dict[str, ctypes.CDLL] = {}
+_engines: dict[str, _Engine] = {}
 
 
-def engine_path() -> Path:
-    """The engine as a shared library, built once per compiler and version of its sources."""
-    path = folder() / f"engine-{_key(*ENGINE_FLAGS, *_machine_flags())}.so"
-    if path.exists():
-        return path
-    with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
+def _engine_key() -> str:
+    return _key("engine", *ENGINE_FLAGS, *_machine_flags())
+
+
+def _build_engine() -> bytes:
+    with binaries.scratch() as folder:
         objects = []
         for source in sorted(ENGINE.glob("*.cpp")):
-            objects.append(f"{scratch}/{source.stem}.o")
+            objects.append(f"{folder}/{source.stem}.o")
             _checked([*compiler().compile, *ENGINE_FLAGS, *_machine_flags(), "-I", str(INCLUDE), "-c", str(source), "-o", objects[-1]])
-        made = f"{scratch}/engine.so"
-        _checked([*compiler().link, "-shared", "-soname", path.name, *objects, "-o", made])
-        write_atomically(path, Path(made).read_bytes())
-    return path
+        made = folder / "engine.so"
+        # Kernels find the loaded engine by this name; no path is searched for it.
+        _checked([*compiler().link, "-shared", "-soname", f"eas-engine-{_engine_key()}", *objects, "-o", str(made)])
+        return made.read_bytes()
+
+
+def _the_engine() -> _Engine:
+    key = _engine_key()
+    with _build_lock:
+        if key not in _engines:
+            # Kernels call the mathematical functions of C; Python need not be linked with them.
+            ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+            data = binaries.built(key, _build_engine)
+            _engines[key] = _Engine(data, binaries.load(data, "engine"))
+        return _engines[key]
 
 
 def engine() -> ctypes.CDLL:
     """The loaded engine; one per process."""
-    with _build_lock:
-        key = _key(*ENGINE_FLAGS, *_machine_flags())
-        if key not in _engines:
-            # Kernels call the mathematical functions of C; Python need not be linked with them.
-            ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
-            _engines[key] = ctypes.CDLL(str(engine_path()))
-        return _engines[key]
+    return _the_engine().library
 
 
 def shim_headers() -> list[str]:
@@ -236,32 +223,23 @@ def shim_headers() -> list[str]:
     return [*sorted(p.name for p in INCLUDE.iterdir() if p.is_file() and p.name.startswith("metal_")), "simd/simd.h"]
 
 
-def _prelude() -> str:
-    """Every header of the shim, for the precompiled header."""
-    names = sorted(p.name for p in INCLUDE.iterdir() if p.is_file() and p.name.startswith("metal_"))
-    # Without debug information of its own, a function of the shim counts as the kernel line that uses it.
-    hide = "#pragma clang attribute push(__attribute__((nodebug)), apply_to = hasType(functionType))"
-    lines = [hide, '#include "eas_sim.h"', *(f"#include <{n}>" for n in names), '#include "eas_trampoline.h"', '#include "eas_common_uses.h"', "#pragma clang attribute pop"]
-    return "\n".join(lines) + "\n"
+def _build_shim(flags: tuple[str, ...]) -> bytes:
+    with binaries.scratch() as folder:
+        made = folder / "shim.pch"
+        _checked([*compiler().compile, *flags, "-fpch-instantiate-templates", "-x", "c++-header", "-Xclang", "-fno-pch-timestamp", str(PRELUDE), "-o", str(made)])
+        return made.read_bytes()
 
 
 def _precompiled(flags: tuple[str, ...]) -> Path:
-    path = folder() / f"shim-{_key(_prelude(), *flags)}.pch"
+    """Every header of the shim, compiled; the compiler reads it as a file."""
+    key = _key("shim", *flags)
     with _build_lock:
-        if path.exists():
-            return path
-        header = path.with_suffix(".h")  # stays: the compiler looks for it whenever the result is used
-        write_atomically(header, _prelude().encode())
-        with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
-            made = Path(scratch) / "shim.pch"
-            _checked([*compiler().compile, *flags, "-fpch-instantiate-templates", "-x", "c++-header", "-Xclang", "-fno-pch-timestamp", str(header), "-o", str(made)])
-            write_atomically(path, made.read_bytes())
-    return path
+        return binaries.private_file(f"{key}.pch", lambda: binaries.built(key, lambda: _build_shim(flags)))
 
 
-def _checked(command: Sequence[str]) -> None:
-    """Run a build step of our own files; they compile, or the compiler is not one we know."""
-    done = compiler().run(command)
+def _checked(command: Sequence[str], text: str | None = None) -> None:
+    """Run a build step of our own files; it works, or the compiler is not one we know, or the disk is full."""
+    done = compiler().run(command, text)
     if done.returncode != 0:
         raise BackendUnavailable(
             f"the C++ compiler cannot build the software Metal: {done.stderr.strip()[:2000]}",
@@ -274,37 +252,33 @@ def _checked(command: Sequence[str]) -> None:
 
 def preprocess(text: str, name: str, language: str, include: Sequence[str] = ()) -> str:
     """The text with includes and macros resolved; Metal's own headers stay unread."""
-    stubs = folder() / f"stubs-{_key('stubs')}"
-    _make_stubs(stubs)
     paths = [flag for path in include for flag in ("-I", path)]
-    command = [*compiler().compile, *define_flags(language), "-I", str(stubs), *paths, "-x", "c++", "-E", "-w", "-"]
+    command = [*compiler().compile, *define_flags(language), "-I", str(_stubs()), *paths, "-x", "c++", "-E", "-w", "-"]
     done = compiler().run(command, f'# 1 "{name}"\n{text}')
     if done.returncode != 0:
         raise _refusal(done.stderr, name, text)
     return done.stdout
 
 
-def _make_stubs(stubs: Path) -> None:
-    """Files of the names of the shim's headers with what #if can ask: other macros are the compiler's, later."""
-    if stubs.exists():
-        return
+def _stubs() -> Path:
+    """A folder of the shim's headers with what #if can ask: other macros are the compiler's, later."""
     features = (INCLUDE / "eas_msl" / "features.h").read_bytes()
     for name in shim_headers():
-        write_atomically(stubs / name, features)
+        binaries.private_file(f"stubs/{name}", lambda: features)
+    return binaries.private_folder() / "stubs"
 
 
 def check_spaces(plain: str, name: str, metal: str) -> None:
     """Refuse preprocessed Metal text in which a pointer changes its address space; asked once per text."""
-    key = _key("spaces", *strict_spaces.FLAGS, Path(strict_spaces.__file__).read_text(encoding="utf-8"), plain)
-    known = folder() / key[:2] / f"{key}.spaces"
-    if known.exists():
-        return
 
     def said(text: str, flags: Sequence[str]) -> str:
         return compiler().run([*compiler().compile, *flags, "-I", str(INCLUDE), "-"], text).stderr
 
-    strict_spaces.check(plain, name, metal, said)
-    write_atomically(known, b"")
+    def check() -> bytes:
+        strict_spaces.check(plain, name, metal, said)
+        return b""
+
+    binaries.built(_key("spaces", *strict_spaces.FLAGS, Path(strict_spaces.__file__).read_text(encoding="utf-8"), plain), check)
 
 
 # Apple GPUs read vectors at any multiple of an element; x86 traps on its aligned moves. The sanitizer reports such accesses.
@@ -315,27 +289,25 @@ def _unaligned_move(move: re.Match[str]) -> str:
     return move[0].replace("movap", "movup").replace("movdqa", "movdqu")
 
 
-def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], line_flags: tuple[str, ...] = ()) -> Path:
+def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], line_flags: tuple[str, ...] = ()) -> bytes:
     """The shared library of a rewritten text; errors tell the line of the Metal text."""
-    key = _key("library", _ALIGNED_MOVE.pattern, *flags, *line_flags, cxx)
-    path = folder() / key[:2] / f"{key}.so"
-    if path.exists():
-        return path
+    key = _key("library", _engine_key(), _ALIGNED_MOVE.pattern, *flags, *line_flags, cxx)
+    return binaries.built(key, lambda: _build_library(cxx, name, metal, flags, line_flags))
+
+
+def _build_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], line_flags: tuple[str, ...]) -> bytes:
     shim = _precompiled(flags)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="eas-sim-") as scratch:
-        made, linked = f"{scratch}/k.o", f"{scratch}/k.so"
-        command = [*compiler().compile, *flags, *line_flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
-        done = compiler().run(command, cxx)
-        if done.returncode != 0:
-            raise _refusal(done.stderr, name, metal)
-        assemble = [*compiler().compile, *_machine_flags(), "-gdwarf-4", "-x", "assembler", "-c", "-", "-o", made]
-        assembled = compiler().run(assemble, _ALIGNED_MOVE.sub(_unaligned_move, done.stdout))
-        assert assembled.returncode == 0, assembled.stderr
-        engine()
-        _checked([*compiler().link, "-shared", "--build-id=none", made, str(engine_path()), "-o", linked])
-        write_atomically(path, Path(linked).read_bytes())
-    return path
+    command = [*compiler().compile, *flags, *line_flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
+    done = compiler().run(command, cxx)
+    if done.returncode != 0:
+        raise _refusal(done.stderr, name, metal)
+    with binaries.scratch() as folder:
+        made, linked, engine_file = folder / "k.o", folder / "k.so", folder / "engine.so"
+        assemble = [*compiler().compile, *_machine_flags(), "-gdwarf-4", "-x", "assembler", "-c", "-", "-o", str(made)]
+        _checked(assemble, _ALIGNED_MOVE.sub(_unaligned_move, done.stdout))
+        engine_file.write_bytes(_the_engine().data)
+        _checked([*compiler().link, "-shared", "--build-id=none", str(made), str(engine_file), "-o", str(linked)])
+        return linked.read_bytes()
 
 
 def _refusal(stderr: str, name: str, metal: str) -> MetalSourceError:

@@ -84,20 +84,21 @@ class DiskCache:
             os.utime(path)  # marks the entry as recently used
         return payload
 
-    def put(self, key: str, data: bytes) -> None:
-        """Store `data` under `key` if the file system lets us; `problem` says why it did not."""
+    def put(self, key: str, data: bytes) -> bool:
+        """Whether `data` is stored under `key` now; `problem` says why it is not."""
         if self.root is None or len(data) > self.max_nbytes:
-            return
+            return False
         path = _entry_path(self.root, key)
         try:
             _make_private_dirs(self.root, path.parent)
-            _write_atomically(path, _pack(key, data))
+            write_atomically(path, _pack(key, data))
         except OSError as error:
             self.problem = f"cannot write {path}: {error.strerror or error}"
-            return
+            return False
         self._puts += 1
         if self._puts % self._check_every == 0:
             self._evict()
+        return True
 
     def stats(self) -> CacheStats:
         """Number and size of the entries on disk."""
@@ -153,13 +154,18 @@ class DiskCache:
 
 
 def default_cache() -> DiskCache:
-    """The cache that the environment asks for now; `EAS_CACHE=0` gives one that is always empty."""
+    """The cache of the CPU backend that the environment asks for now."""
+    return cache_at(config.cache_dir)
+
+
+def cache_at(folder: config.Setting[Path]) -> DiskCache:
+    """The cache in the folder of a setting; `EAS_CACHE=0` gives one that is always empty."""
     if not config.cache_enabled():
         return DiskCache(None)
     try:
-        return _cache_at(config.cache_dir())
+        return _cache_in(folder())
     except config.InvalidSetting as error:
-        if config.cache_dir.is_set:
+        if folder.is_set or config.cache_dir.is_set:
             raise
         homeless = DiskCache(None)
         homeless.problem = error.message
@@ -167,7 +173,7 @@ def default_cache() -> DiskCache:
 
 
 @functools.cache
-def _cache_at(root: Path) -> DiskCache:
+def _cache_in(root: Path) -> DiskCache:
     return DiskCache(root)
 
 
@@ -247,7 +253,7 @@ def _new_file(folder: Path) -> tuple[int, Path]:
     return os.open(temp, _WRITE_FLAGS, 0o600), temp
 
 
-def _write_atomically(path: Path, blob: bytes) -> None:
+def write_atomically(path: Path, blob: bytes) -> None:
     """Other processes see the old entry or the new one, never a part; a crash leaves a bad digest."""
     fd, temp = _new_file(path.parent)
     try:

@@ -117,5 +117,5 @@ def test_not_used_yet_is_true_of_exactly_the_rows_that_say_so():
     attribute = {id(v): k for k, v in vars(config).items() if isinstance(v, config.Setting)}
     # Printing a value, as doctor.py does, is not use.
     callers = [p.read_text() for p in EAS.rglob("*.py") if p.name not in ("config.py", "doctor.py", "__main__.py")]
-    used = {s.name for s in config.SETTINGS if any(re.search(rf"config\.{attribute[id(s)]}\(|setting_now\(config\.{attribute[id(s)]}\)", text) for text in callers)}
+    used = {s.name for s in config.SETTINGS if any(re.search(rf"config\.{attribute[id(s)]}\(|(?:setting_now|cache_at)\(config\.{attribute[id(s)]}\)", text) for text in callers)}
     assert used == {s.name for s in config.SETTINGS if s.is_used}
