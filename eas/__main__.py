@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from eas import config
 from eas._version import __version__
-from eas.errors import EasError
+from eas.errors import EasError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return command.run(options)
         return _doctor() if options.command == "doctor" else _env()
     except EasError as error:
-        print(f"eas: {error}", file=sys.stderr)
+        print(f"eas: {printable(str(error), keep=chr(10))}", file=sys.stderr)
         return 1
 
 

@@ -14,6 +14,11 @@ class SourcePlace(Protocol):
         ...
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Text whose control characters are escapes, so that a name stays within its line and off the terminal's controls."""
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
 class EasError(Exception):
     """Base of every error that eas raises on purpose."""
 

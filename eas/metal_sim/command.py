@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import ArgumentError
+from eas import dtypes, numerics
+from eas.errors import ArgumentError, printable
 from eas.metal_sim.library import Kernel, Library
 from eas.metal_sim.toolchain import LANGUAGES, MATH_MODES
 
@@ -36,10 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the kernels of the file, or run one; 0, or an error of eas."""
-    try:
-        source = options.file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ArgumentError(f"cannot read {options.file}: {error.strerror}") from None
+    source = _source(options.file)
     library = Library(
         source, name=options.file.name, language=options.language, math_mode=options.math,
         function_constants=dict(_constant(c) for c in options.constant),
@@ -50,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     kernel = library.kernel(options.kernel)
     arguments = [_argument(text) for text in options.arg]
-    memory: dict[int | str, int] = {int(i): int(n) for i, n in (_pair(t) for t in options.threadgroup_memory)}
+    memory: dict[int | str, int] = dict(_memory(text) for text in options.threadgroup_memory)
     kernel(
         *arguments,
         grid=_extent("--grid", options.grid),
@@ -63,14 +60,27 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _source(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise ArgumentError(f"cannot read {printable(str(file))}: {why}") from None
+
+
 def _list(library: Library) -> None:
     for name in library.function_constants:
-        print(f"constant {name}")
+        _print(f"constant {name}")
     for source in library.kernel_sources:
-        print(source.name)
+        _print(source.name)
         for p in source.parameters:
             where = p.attribute if p.kind == "position" else f"{p.kind} {p.index}"
-            print(f"    {p.type} {p.name}  [{where}]")
+            _print(f"    {p.type} {p.name}  [{where}]")
+
+
+def _print(line: str) -> None:
+    """One line for one fact, whatever the names in it hold."""
+    print(printable(line))
 
 
 def _written(kernel: Kernel, arguments: Sequence[object]) -> list[str]:
@@ -81,21 +91,28 @@ def _written(kernel: Kernel, arguments: Sequence[object]) -> list[str]:
 
 def _show(kernel: Kernel, arguments: Sequence[object], text: str) -> None:
     index, _, path = text.partition("=")
-    if not index.isdigit() or int(index) >= len(arguments):
+    if not index.isdecimal() or int(index) >= len(arguments):
         raise ArgumentError(f"--out {text} is no argument; there are {len(arguments)}", hint="--out 0 or --out 0=x.npy")
     value = np.asarray(arguments[int(index)])
     if path:
-        np.save(path, value)
+        _save(path, value)
     else:
         print(f"{kernel.buffers[int(index)].name} = {np.array2string(value, threshold=64)}")
+
+
+def _save(path: str, value: np.ndarray) -> None:
+    try:
+        np.save(path, value)
+    except OSError as error:
+        raise ArgumentError(f"--out cannot write {path}: {error.strerror}") from None
 
 
 def _argument(text: str) -> object:
     if text.endswith(".npy"):
         try:
             return np.ascontiguousarray(np.load(text))
-        except (OSError, ValueError) as error:
-            raise ArgumentError(f"--arg {text}: {error}") from None
+        except (OSError, ValueError, EOFError) as error:
+            raise ArgumentError(f"--arg {text}: {error}", hint="a file that np.save has written") from None
     if ":" in text:
         return _array(text)
     try:
@@ -113,26 +130,37 @@ def _array(text: str) -> np.ndarray:
     *kind, name, shape_text = text.split(":")
     known = {d.name: d for d in dtypes.ALL}
     sizes = shape_text.split("x")
-    if name not in known or kind not in ([], ["rand"]) or not all(s.isdigit() for s in sizes):
+    if name not in known or kind not in ([], ["rand"]) or not all(s.isdecimal() for s in sizes):
         raise ArgumentError(f"--arg {text} is no dtype:shape; the dtypes are {', '.join(known)}", hint="f32:1024 or rand:f16:4x8")
-    dtype, shape = known[name], tuple(map(int, sizes))
-    if not kind:
-        return np.zeros(shape, dtype.np_storage)
-    from eas import numerics
+    try:
+        return _filled(known[name], tuple(map(int, sizes)), is_random=bool(kind))
+    except (MemoryError, ValueError):
+        raise ArgumentError(f"--arg {text} is larger than the memory") from None
 
+
+def _filled(dtype: dtypes.DType, shape: tuple[int, ...], *, is_random: bool) -> np.ndarray:
+    if not is_random:
+        return np.zeros(shape, dtype.np_storage)
     draw = np.random.default_rng(0)
     values = draw.standard_normal(shape) if dtype.is_float else draw.integers(0, 2 if dtype.is_bool else 100, shape)
     return np.ascontiguousarray(numerics.encode(values.astype(dtype.np_compute), dtype))
 
 
+def _memory(text: str) -> tuple[int, int]:
+    index, nbytes = _pair(text)
+    if not index.isdecimal() or not nbytes.isdecimal():
+        raise ArgumentError(f"--threadgroup-memory {text} is no INDEX=NBYTES", hint="--threadgroup-memory 0=1024")
+    return int(index), int(nbytes)
+
+
 def _constant(text: str) -> tuple[str | int, object]:
     name, value = _pair(text)
-    key: str | int = int(name) if name.isdigit() else name
+    key: str | int = int(name) if name.isdecimal() else name
     if value in ("true", "false"):
         return key, value == "true"
     number = _argument(value)
     if not isinstance(number, int | float):
-        raise ArgumentError(f"--constant {text} is no number")
+        raise ArgumentError(f"--constant {text} is no number", hint="--constant n=3 or --constant flag=true")
     return key, number
 
 
@@ -146,6 +174,6 @@ def _pair(text: str) -> tuple[str, str]:
 def _extent(option: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    if not all(part.isdigit() for part in text.split(",")):
+    if not all(part.isdecimal() for part in text.split(",")):
         raise ArgumentError(f"{option} {text} is not one to three sizes", hint=f"{option} 4 or {option} 4,2,1")
     return tuple(int(part) for part in text.split(","))

@@ -154,7 +154,7 @@ class _Unit:
 
     def _string(self) -> str:
         end = self.data.index(b"\0", self.at)
-        text = self.data[self.at : end].decode()
+        text = self.data[self.at : end].decode(errors="surrogateescape")
         self.at = end + 1
         return text
 

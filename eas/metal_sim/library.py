@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from eas import config
-from eas.errors import ArgumentError, LaunchError
+from eas.errors import ArgumentError, LaunchError, printable
 from eas.metal_sim import binaries, native, strict, toolchain
 from eas.metal_sim.arguments import Binding, bind
 from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
+from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.grids import Extent, Shape, shape_of
 from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, read_source
 from eas.metal_sim.reports import Places, raise_error
 from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
+from eas.metal_sim.tokens import OWN_LINES
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w+|simd/simd.h)>)", re.MULTILINE)
 _METAL_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:metal_\w+|simd/simd.h)>", re.MULTILINE)
@@ -73,18 +75,19 @@ class Library:
         include: Sequence[str] = (),
         places: Places | None = None,
     ) -> None:
+        _require_text(source)
         self.text = source
-        self.name = name
+        self.name = printable(name)
         self.language = language
         self.sanitize = config.sanitize() if sanitize is None else sanitize
         self._flags = toolchain.kernel_flags(language, math_mode, self.sanitize)
         plain = source
         if include or _DIRECTIVE.search(source):
-            plain = toolchain.preprocess(source, name, language, include)
-        strict.check(plain, language, name)
+            plain = toolchain.preprocess(source, self.name, language, include)
+        strict.check(plain, language, self.name)
         # The shim is precompiled: what Metal's own headers would add is there already.
         self._plain = plain = _METAL_INCLUDE.sub("//", plain)
-        self._source: Source = read_source(plain, function_constants or {})
+        self._source: Source = read_source(plain, function_constants or {}, self.name)
         self.places = places
         self._kernels: dict[str, Kernel] = {}
         self._code: dict[str, _Code] = {}
@@ -134,9 +137,8 @@ class Library:
     def _compiled(self, kernel: KernelSource) -> _Code:
         if kernel.name not in self._code:
             together = self._source.kernels if len(self._source.kernels) <= _SMALL else [kernel]
-            text = f'# 1 "{self.name}"\n{self._source.text}\n# 1 "<entries>"\n' + "".join(
-                _entry_text(i, k) for i, k in enumerate(together)
-            )
+            entries = "".join(_entry_text(i, k) for i, k in enumerate(together))
+            text = f'{OWN_LINES}{self._source.text}\n# 1 "<entries>"\n{entries}'
             with ThreadPoolExecutor(1) as other:  # two compiles of one text, side by side
                 spaces = other.submit(toolchain.check_spaces, self._plain, self.name, self.text)
                 data = toolchain.compile_library(text, self.name, self.text, self._flags)
@@ -151,6 +153,15 @@ class Library:
                 assert entry is not None
                 self._code[k.name] = _Code(loaded, lines, entry, tuple(table))
         return self._code[kernel.name]
+
+
+def _require_text(source: str) -> None:
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise MetalSourceError(
+            "the Metal text has half of a character", line=source.count("\n", 0, error.start) + 1, hint="read the file as UTF-8"
+        ) from None
 
 
 _loaded: dict[bytes, _Loaded] = {}  # by the digest of the file: equal texts are in memory once

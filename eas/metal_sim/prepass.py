@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from eas.errors import ArgumentError
 from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.tokens import (
     OPENING,
@@ -95,15 +98,16 @@ class Source:
     """Threadgroup variables, (name, type), in the order of their ids."""
 
 
-def read_source(text: str, constants: Mapping[str | int, object]) -> Source:
-    """Read Metal text that needs no preprocessor any more."""
-    return _Reader(text, constants).read()
+def read_source(text: str, constants: Mapping[str | int, object], name: str = "") -> Source:
+    """Read Metal text that needs no preprocessor any more; errors call it by its name."""
+    return _Reader(text, constants, name).read()
 
 
 class _Reader:
     """One walk over the declarations of a text, collecting facts and edits."""
 
-    def __init__(self, text: str, constants: Mapping[str | int, object]) -> None:
+    def __init__(self, text: str, constants: Mapping[str | int, object], name: str) -> None:
+        self.name = name
         self.edits = Edits(text)
         self.tokens = tokenize(text)
         self.given = dict(constants)
@@ -294,7 +298,7 @@ class _Reader:
         path = "".join(f"{s}::" for s in scope)
         limit = attributes.get("max_total_threads_per_threadgroup", "")
         made = KernelSource(
-            name, path + name, parameters, self._line(self.tokens[opening - 1]), int(limit) if limit.isdigit() else None,
+            name, path + name, parameters, self._line(self.tokens[opening - 1]), _number(limit),
             frozenset(t.text for t in self.tokens[brace:close] if t.kind == "word"),
         )
         if self.tokens[start].text == "template":
@@ -463,7 +467,7 @@ class _Reader:
 
     def _error(self, token: Token, message: str) -> MetalSourceError:
         line, file = line_of(self.edits.text, token.start)
-        return MetalSourceError(message, line=line, file=file)
+        return MetalSourceError(message, line=line, file=file or self.name)
 
 
 def _first(part: Sequence[Token], text: str) -> Token | None:
@@ -486,7 +490,7 @@ def _attribute_words(marks: Sequence[Token]) -> dict[str, str]:
 
 def _number(text: str) -> int | None:
     """The value of an index such as `1200+3`."""
-    if not re.fullmatch(r"\d+(?:[+*]\d+)*", text := re.sub(r"\s|^\(|\)$", "", text)):
+    if not re.fullmatch(r"[0-9]{1,9}(?:[+*][0-9]{1,9})*", text := re.sub(r"\s|^\(|\)$", "", text)):
         return None
     return sum(math.prod(map(int, part.split("*"))) for part in text.split("+"))
 
@@ -537,12 +541,23 @@ def _literal(type_: str, value: object) -> str:
     """A function constant's value in C++; one that nobody defined is zero."""
     if value is None:
         return f"{type_}()"
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return f"{type_}({', '.join(_literal('', v) for v in value)})"
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, float):
-        text = f"{value.hex()}f" if value == value and abs(value) != float("inf") else f'__builtin_{"nan" if value != value else "inf"}f({chr(34) * 2 if value != value else ""})'
-    else:
-        text = str(value)
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, bool):
+        text = "true" if number else "false"
+    elif isinstance(number, float):
+        text = _float_literal(number)
+    elif isinstance(number, int):
+        text = str(int(number))
+    else:  # a text would become a part of the program
+        raise ArgumentError(f"a function constant is a number, a bool or a list of them, got {type(value).__name__}")
     return f"({type_})({text})" if type_ else text
+
+
+def _float_literal(value: float) -> str:
+    if math.isnan(value):
+        return '__builtin_nanf("")'
+    if math.isinf(value):
+        return "__builtin_inff()" if value > 0 else "-__builtin_inff()"
+    return f"{value.hex()}f"

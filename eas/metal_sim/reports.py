@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from eas.errors import KernelError, LaunchError, SanitizerError, SourcePlace
 from eas.metal_sim.errors import MetalPlace
 from eas.metal_sim.native import Kind, Launch, Report
+from eas.metal_sim.tokens import OWN_FILE
 
 if TYPE_CHECKING:
     from eas.metal_sim.library import Kernel
@@ -89,7 +90,7 @@ class Teller:
     def place(self, site: int | None, line: int = 0) -> Place:
         if not line:
             found = self.kernel.line_at(site)
-            line = found.line if found is not None and found.file == self.kernel.library.name else 0
+            line = found.line if found is not None and found.file == OWN_FILE else 0
         return Place(line or None, (self.kernel.library.places or {}).get(line))
 
     def thread(self, index: int, group: int) -> tuple[Position, Position]:
@@ -172,7 +173,7 @@ def raise_error(kernel: Kernel, launch: Launch, reports: Sequence[Report], regio
             hint="use smaller tiles or a narrower type",
         )  # fmt: skip
     if kind is Kind.FAILED:
-        raise KernelError(f"{(first.text or b'').decode()} (kernel {kernel.name}, {teller._who(first.thread, first.group)})", loc=loc)
+        raise KernelError(f"{(first.text or b'').decode(errors='replace')} (kernel {kernel.name}, {teller._who(first.thread, first.group)})", loc=loc)
     findings = [teller.finding(r) for r in reports]
     message = findings[0].message
     for also in findings[1:MAX_TOLD]:
@@ -185,7 +186,7 @@ def raise_error(kernel: Kernel, launch: Launch, reports: Sequence[Report], regio
 
 def _type_name(r: Report) -> str:
     """A type as the text calls it: clang tells `'float4' (aka ...)`."""
-    return (r.text or b"a value").decode().split("' (aka")[0].strip("'")
+    return (r.text or b"a value").decode(errors="replace").split("' (aka")[0].strip("'")
 
 
 def _position(index: int, extents: Sequence[int]) -> Position:

@@ -165,7 +165,7 @@ def _buffer_indices(text: Text) -> Found:
         taken: set[tuple[str, int]] = set()
         for i in range(*kernel.parameters):
             name, number = text.tokens[i], text.tokens[i + 2]
-            if name.text not in ("buffer", "threadgroup") or text.tokens[i + 1].text != "(" or not number.text.isdigit():
+            if name.text not in ("buffer", "threadgroup") or text.tokens[i + 1].text != "(" or not re.fullmatch(r"[0-9]{1,9}", number.text):
                 continue
             if text.tokens[i - 1].text not in ("[", ","):
                 continue

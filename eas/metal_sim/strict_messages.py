@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eas.metal_sim.errors import MetalSourceError
+from eas.metal_sim.tokens import OWN_FILE
 
-_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|note): (?P<text>.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|note): (?P<text>.*)$", re.MULTILINE)
 _NAMES = {
     "bool": "bool", "char": "char", "signed char": "char", "unsigned char": "uchar", "short": "short", "unsigned short": "ushort",
     "int": "int", "unsigned int": "uint", "long": "long", "unsigned long": "ulong", "_Float16": "half", "half": "half",
@@ -44,14 +45,14 @@ def refusal(stderr: str, name: str, metal: str, shim: Path) -> MetalSourceError:
     if not told:
         return MetalSourceError(f"the Metal text does not compile: {stderr.strip()[:2000]}")
     ranked = [(place, t) for t in told if (place := _place(t, shim)) is not None]
-    place, first = next((p for p in ranked if p[0]["file"] == name), ranked[0] if ranked else (told[0].error, told[0]))
+    place, first = next((p for p in ranked if p[0]["file"] == OWN_FILE), ranked[0] if ranked else (told[0].error, told[0]))
     message = _message(first)
     hint = next((h for pattern, h in HINTS if re.search(pattern, message)), "")
     line, lines = int(place["line"]), metal.splitlines()
-    here = place["file"] == name
+    here = place["file"] == OWN_FILE
     text = lines[line - 1] if here and line <= len(lines) else ""
     shown = message if here else f"{message} (in {Path(place['file']).name})"
-    return MetalSourceError(f"Metal: {shown}", line=line, file=place["file"], text=text, column=int(place["column"]), hint=hint)
+    return MetalSourceError(f"Metal: {shown}", line=line, file=name if here else place["file"], text=text, column=int(place["column"]), hint=hint)
 
 
 def _told(stderr: str) -> list[_Told]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from eas.metal_sim.errors import MetalSourceError
-from eas.metal_sim.tokens import Edits, tokenize
+from eas.metal_sim.tokens import OWN_FILE, OWN_LINES, Edits, tokenize
 
 FLAGS = ("-x", "cl", "-cl-std=clc++2021", "-cl-no-stdinc", "-Wno-everything", "-ferror-limit=200", "-fno-caret-diagnostics", "-fno-spell-checking", "-S", "-o", "/dev/null")
 _SPACES = {"__global": "device", "__local": "threadgroup", "__private": "thread", "__constant": "constant"}
-_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n:]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|note): (?P<text>.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|note): (?P<text>.*)$", re.MULTILINE)
 _POINTER = re.compile(r"'[^']*?(__global|__local|__private|__constant)[^'*&\[]*[*&\[]")
 _PASSED = re.compile(r"cannot (?:pass|bind) .*address space '(\w+)'.*address space '(\w+)'")
 _CONVERTED = re.compile(r"no known conversion from '[^']*?(__global|__local|__private|__constant)[^']*' to '[^']*?(__global|__local|__private|__constant)[^'*&]*[*&]")
@@ -37,7 +37,7 @@ def check(plain: str, name: str, metal: str, compile_text: Callable[[str, Sequen
 
     `compile_text(text, flags)` runs the compiler on text and returns what it says.
     """
-    said = compile_text(f'#include "eas_spaces.h"\n# 1 "{name}"\n{text_for_opencl(plain)}', FLAGS)
+    said = compile_text(f'#include "eas_spaces.h"\n{OWN_LINES}{text_for_opencl(plain)}', FLAGS)
     found = list(_DIAGNOSTIC.finditer(said))
     for i, error in enumerate(found):
         if error["kind"] == "note":
@@ -71,9 +71,10 @@ def _error(error: re.Match[str], spaces: tuple[str, str], name: str, metal: str)
     has, wanted = (_SPACES[s] for s in spaces)
     line = int(error["line"])
     lines = metal.splitlines()
-    text = lines[line - 1] if error["file"] == name and line <= len(lines) else ""
+    here = error["file"] == OWN_FILE
+    text = lines[line - 1] if here and line <= len(lines) else ""
     return MetalSourceError(
         f"Metal: a {has} pointer cannot be used as a {wanted} pointer",
-        line=line, file=error["file"], text=text, column=int(error["column"]),
+        line=line, file=name if here else error["file"], text=text, column=int(error["column"]),
         hint=f"write {has} in the pointer's type, or copy the value",
     )  # fmt: skip

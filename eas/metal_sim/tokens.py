@@ -94,16 +94,19 @@ def split_at_commas(tokens: Sequence[Token]) -> list[list[Token]]:
     return parts if len(parts) > 1 or parts[0] else []
 
 
-_LINE_MARKER = re.compile(r'^# (\d+) "([^"\n]*)".*$|^#line (\d+).*$', re.MULTILINE)
+OWN_FILE = "<metal>"  # what a text is called in front of the compiler: no name of the user's gets into generated text
+OWN_LINES = f'# 1 "{OWN_FILE}"\n'
+_LINE_MARKER = re.compile(r'^# ([0-9]{1,9}) "((?:[^"\\\n]|\\.)*)".*$|^#line ([0-9]{1,9}).*$', re.MULTILINE)
 
 
 def line_of(text: str, at: int) -> tuple[int, str]:
-    """The line and file of a place, as the line markers of the preprocessor tell."""
+    """The line and file of a place, as the line markers of the preprocessor tell; no file for the text itself."""
     markers = list(_LINE_MARKER.finditer(text, 0, at))
     if not markers:
         return text.count("\n", 0, at) + 1, ""
     last = markers[-1]
-    return int(last[1] or last[3]) + text.count("\n", last.end(), at) - 1, last[2] or ""
+    file = "" if last[2] in (None, OWN_FILE) else re.sub(r"\\(.)", r"\1", last[2])
+    return int(last[1] or last[3]) + text.count("\n", last.end(), at) - 1, file
 
 
 def join(tokens: Iterable[Token]) -> str:

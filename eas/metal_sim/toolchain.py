@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eas.errors import BackendUnavailable
+from eas.errors import ArgumentError, BackendUnavailable, printable
 from eas.metal_sim import binaries, strict_messages, strict_spaces
 from eas.metal_sim.errors import MetalSourceError
+from eas.metal_sim.tokens import OWN_LINES
 from eas.runtime.host_cpu import host_cpu
 
 HERE = Path(__file__).parent
@@ -168,7 +169,7 @@ def _sources_digest() -> str:
 
 def _key(*parts: object) -> str:
     text = "\0".join(map(str, (compiler().version, _sources_digest(), *parts)))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 # --- engine and precompiled shim ------------------------------------------------------------------
@@ -252,12 +253,23 @@ def _checked(command: Sequence[str], text: str | None = None) -> None:
 
 def preprocess(text: str, name: str, language: str, include: Sequence[str] = ()) -> str:
     """The text with includes and macros resolved; Metal's own headers stay unread."""
-    paths = [flag for path in include for flag in ("-I", path)]
+    paths = [flag for path in include for flag in ("-I", _include_path(path))]
     command = [*compiler().compile, *define_flags(language), "-I", str(_stubs()), *paths, "-x", "c++", "-E", "-w", "-"]
-    done = compiler().run(command, f'# 1 "{name}"\n{text}')
+    done = compiler().run(command, OWN_LINES + text)
     if done.returncode != 0:
         raise _refusal(done.stderr, name, text)
     return done.stdout
+
+
+def _include_path(path: str) -> str:
+    """An absolute path, for the compiler takes `@file` as a file of options."""
+    try:
+        usable = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise ArgumentError(f"include {printable(path)} is no path")
+    return os.path.abspath(path)
 
 
 def _stubs() -> Path:
