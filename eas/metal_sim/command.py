@@ -143,7 +143,8 @@ def _filled(dtype: dtypes.DType, shape: tuple[int, ...], *, is_random: bool) -> 
         return np.zeros(shape, dtype.np_storage)
     draw = np.random.default_rng(0)
     values = draw.standard_normal(shape) if dtype.is_float else draw.integers(0, 2 if dtype.is_bool else 100, shape)
-    return np.ascontiguousarray(numerics.encode(values.astype(dtype.np_compute), dtype))
+    rounded = numerics.round_to(values, dtype) if dtype.is_float else values.astype(dtype.np_compute)
+    return np.ascontiguousarray(numerics.encode(rounded, dtype))
 
 
 def _memory(text: str) -> tuple[int, int]:
