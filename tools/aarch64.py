@@ -44,7 +44,8 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[:1] in ([], ["-h"], ["--help"]):
         print(__doc__, "\n`python tools/aarch64.py --make` only makes the folder.", sep="")
         return 0
-    missing = [tool for tool in (EMULATOR, "apt-get", "dpkg-deb") if not shutil.which(tool)]
+    needed = (EMULATOR,) if is_made() else (EMULATOR, "apt-get", "dpkg-deb")
+    missing = [program for program in needed if not shutil.which(program)]
     if missing:
         print(f"tools/aarch64.py needs {', '.join(missing)} (Debian: apt-get install qemu-user)", file=sys.stderr)
         return 1
@@ -86,7 +87,7 @@ def make(target: Path) -> None:
         root = new / "root"
         root.mkdir(parents=True)
         _unpack_debian(Path(scratch, "apt"), root)
-        version = next(root.glob("usr/bin/python3.*")).name.removeprefix("python")
+        version = next(root.glob("usr/bin/python3.*[0-9]")).name.removeprefix("python")
         packages = root / "usr/lib/python3/dist-packages"
         _install_wheels(packages, version)
         (root / "proc").mkdir()

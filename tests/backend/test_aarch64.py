@@ -1,0 +1,29 @@
+"""Code for vectors of Arm processors runs: a sample of the tests of this folder, and of the random kernels, on an emulated one."""
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tools import aarch64
+
+_REPOSITORY = Path(__file__).resolve().parent.parent.parent
+_RANDOM = [f"tests/fuzz/test_{name}_random.py" for name in ("backends", "kernels", "programs", "user_kernels")]
+
+
+@pytest.mark.parametrize(("paths", "one_in", "least"), [(["tests/backend"], 40, 40), (_RANDOM, 5, 25)], ids=["suite", "random"])
+def test_a_sample_passes_on_aarch64(paths, one_in, least):
+    if platform.machine() in ("aarch64", "arm64"):
+        pytest.skip("all of these tests run here themselves")
+    reason = aarch64.why_unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    pytest_ = [aarch64.interpreter(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--backend=cpu", f"--one-in={one_in}"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run([*pytest_, *paths], cwd=_REPOSITORY, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) >= least, done.stdout
