@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from eas.frontend.nodes import (
+    LeftFirst,
     Shape,
     deferred,
     first_parameter,
@@ -24,10 +25,11 @@ _SPELLING = {
 }  # fmt: skip
 
 
-class Expressions(ast.NodeTransformer):
+class Expressions(LeftFirst, ast.NodeTransformer):
     """Rewrites the expressions of one function scope in place."""
 
     def __init__(self, args: ast.arguments) -> None:
+        super().__init__()
         self.first = first_parameter(args)
 
     def expr(self, node: ast.expr) -> ast.expr:

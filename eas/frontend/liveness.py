@@ -84,16 +84,16 @@ def _loads(node: ast.AST) -> frozenset[str]:
     return frozenset(n.id for n in names if isinstance(n.ctx, ast.Load))
 
 
-def _stores(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, _SCOPES):
-        return
-    if isinstance(node, ast.FunctionDef):
-        yield node.name
-        return
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    for child in ast.iter_child_nodes(node):
-        yield from _stores(child)
+def _stores(tree: ast.AST) -> Iterator[str]:
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif not isinstance(node, _SCOPES):
+            left += reversed(list(ast.iter_child_nodes(node)))
 
 
 def _later(stmts: Sequence[ast.stmt]) -> Iterator[ast.AST]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 HOOKS = "__eas__"
 HIDDEN = "__eas_"
@@ -38,6 +38,51 @@ def located(node: Node, at: ast.AST) -> Node:
         if getattr(part, "end_lineno", None) is None:
             located(part, at)
     return node
+
+
+def copied(tree: Node) -> Node:
+    """A copy to edit; `copy.deepcopy` would need a Python frame or more per level."""
+    copies: dict[ast.AST, ast.AST] = {node: type(node)() for node in ast.walk(tree)}
+
+    def part(value: object) -> object:
+        if isinstance(value, list):
+            return [part(item) for item in value]
+        return copies[value] if isinstance(value, ast.AST) else value
+
+    for node, copy in copies.items():
+        for name, value in vars(node).items():
+            setattr(copy, name, part(value))
+    return cast(Node, copies[tree])
+
+
+class LeftFirst(ast.NodeVisitor):
+    """Visits a long chain such as `a + b + c` from its innermost part on: each part then finds its left side done."""
+
+    def __init__(self) -> None:
+        self._done: dict[ast.AST, object] = {}
+
+    def visit(self, node: ast.AST) -> Any:
+        if node in self._done:
+            return self._done.pop(node)
+        for inner in reversed(_left_spine(node)):
+            self._done[inner] = self.visit_one(inner)
+        return self.visit_one(node)
+
+    def visit_one(self, node: ast.AST) -> Any:
+        """Visit a node whose left side is done."""
+        return super().visit(node)
+
+
+def _left_spine(node: ast.AST) -> list[ast.AST]:
+    """The left sides below a node, the outermost first."""
+    spine: list[ast.AST] = []
+    while True:
+        match node:
+            case ast.BinOp(left=inner) | ast.Call(func=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
+                spine.append(inner)
+                node = inner
+            case _:
+                return spine
 
 
 def load(name: str) -> ast.Name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from eas.errors import UnsupportedPython
+from eas.frontend.nodes import LeftFirst
 from eas.frontend.source import spot_of
 
 _OUTSIDE = "define it outside of the kernel"
@@ -42,17 +43,18 @@ def refuse_unsupported(fn: ast.FunctionDef, filename: str) -> None:
         visitor.visit(stmt)
 
 
-class _Refuser(ast.NodeVisitor):
+class _Refuser(LeftFirst):
     """Walks in source order; `inside` names the operand whose evaluation is deferred, if any."""
 
     def __init__(self, filename: str) -> None:
+        super().__init__()
         self.filename = filename
         self.inside: str | None = None
 
-    def visit(self, node: ast.AST) -> None:
+    def visit_one(self, node: ast.AST) -> None:
         if refused := _REFUSED.get(type(node).__name__):
             self.refuse(node, *refused)
-        super().visit(node)
+        super().visit_one(node)
 
     def refuse(self, node: ast.AST, what: str, hint: str) -> None:
         assert isinstance(node, ast.stmt | ast.expr)

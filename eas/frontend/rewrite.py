@@ -12,6 +12,7 @@ from typing import Protocol
 
 from eas.errors import UnsupportedPython
 from eas.frontend.control_flow import make_functional
+from eas.frontend.long_chains import cut_long_chains
 from eas.frontend.nodes import HOOKS, HiddenNames, flatten_hooks, function, is_hidden, located
 from eas.frontend.refusals import refuse_unsupported
 from eas.frontend.source import (
@@ -124,7 +125,9 @@ def _compile(fn: FunctionType) -> tuple[CodeType | None, str]:
     if found is None:
         return None, reason
     refuse_unsupported(found.node, live.co_filename)
-    make_functional(found.node, HiddenNames())
+    hidden = HiddenNames()
+    make_functional(found.node, hidden)
+    cut_long_chains(found.node, hidden)
     flatten_hooks(found.node)
     code = _named_as_user_wrote(_code_of(found, live), live.co_name)
     return code.replace(co_qualname=live.co_qualname), ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import copy
 import linecache
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType, FunctionType
+
+from eas.frontend.nodes import copied
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def find_definition(fn: FunctionType) -> Definition | None:
     """The `def` that made this function, by its first line and name, or None; a copy to edit."""
     code = fn.__code__
     lines = linecache.getlines(code.co_filename, fn.__globals__)
-    return copy.deepcopy(_definitions(tuple(lines)).get((code.co_firstlineno, code.co_name)))
+    found = _definitions(tuple(lines)).get((code.co_firstlineno, code.co_name))
+    return None if found is None else replace(found, node=copied(found.node))
 
 
 def forget_if_edited(filename: str) -> None:
