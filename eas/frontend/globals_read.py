@@ -1,19 +1,38 @@
-"""Records what a kernel and its helpers read from outside, so that an edit makes a kernel stale."""
+"""Records what a kernel and its helpers read from outside, so that an edit makes a kernel stale.
+
+What code reads at trace time is found by names: each name that some function mentions is looked up in each
+module, class and object that functions can reach. That is more than is read, and never less, but for names
+that are computed and for what functions of C and of libraries read.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, NamedTuple
 
-# Modules whose contents nobody edits between two launches.
-_TRUSTED = frozenset(sys.stdlib_module_names) | {"builtins", "eas", "numpy", "torch"}
-_SNAPSHOT_DEPTH = 6
-_ATTRIBUTE_DEPTH = 3
+from eas.dtypes import DType
+from eas.frontend.code_names import global_names, imported_names, names_of
+from eas.frontend.frozen import MISSING, Frozen, changes_in_place, freeze, is_plain, parts_of
+
+# Libraries whose classes have no attributes that kernels depend on; of their modules each attribute counts.
+_LIBRARIES = frozenset(sys.stdlib_module_names) | {"builtins", "eas", "numpy", "torch"}
+_ATTRIBUTE_DEPTH = 12
 _HOOKS = "__eas__"
+_MAKERS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__repr__", "__del__", "__reduce__", "__set_name__"})
+"""Methods that no use of a finished object runs."""
 
-Frozen = object
 Table = Mapping[str, object]
 
 
@@ -26,14 +45,27 @@ class Identities(NamedTuple):
     functions: list[tuple[FunctionType, CodeType]]
 
 
+class Read(NamedTuple):
+    """One value that functions may read."""
+
+    owner: str
+    name: str
+    value: object
+    """As it is now; MISSING if there is none."""
+
+
 class Dependencies:
     """The values that functions read from globals, closures, defaults, and attributes of these."""
 
     def __init__(self) -> None:
         self._names: list[tuple[Table, str, object, Frozen]] = []
+        self._eas_modules: list[tuple[Table, str]] = []  # nobody edits these between two launches
         self._cells: list[tuple[CellType, object, Frozen]] = []
         self._functions: list[tuple[FunctionType, CodeType, object, object, Frozen]] = []
         self._seen: set[tuple[int, str]] = set()
+        self._known_functions: set[FunctionType] = set()
+        self._attributes: dict[str, None] = {}  # that some function mentions
+        self._holders: dict[int, tuple[object, list[Table], int]] = {}
 
     @classmethod
     def of(cls, fn: Callable[..., object]) -> Dependencies:
@@ -44,41 +76,56 @@ class Dependencies:
 
     def add(self, fn: Callable[..., object]) -> None:
         """Record also what this function reads now; callables not written in Python read nothing."""
+        self._add_function(fn, _ATTRIBUTE_DEPTH)
+
+    def add_value(self, value: object) -> None:
+        """Record the attributes of a value that functions are given."""
+        self._add_holder(value, _ATTRIBUTE_DEPTH)
+
+    def _add_function(self, fn: Callable[..., object], depth: int) -> None:
         if isinstance(fn, MethodType):
-            if isinstance(fn.__func__, FunctionType):
-                self._add_attributes(fn.__self__, dict.fromkeys(names_of(fn.__func__.__code__)), _ATTRIBUTE_DEPTH)
+            self._add_holder(fn.__self__, depth)
             fn = fn.__func__
-        if not isinstance(fn, FunctionType) or any(known is fn for known, *_ in self._functions):
+        if not isinstance(fn, FunctionType) or fn in self._known_functions:
             return
-        frozen = _freeze((fn.__defaults__, fn.__kwdefaults__))
-        defaults, kwdefaults = map(_unless_mutable, (fn.__defaults__, fn.__kwdefaults__))
+        self._known_functions.add(fn)
+        frozen = freeze((fn.__defaults__, fn.__kwdefaults__))
+        defaults, kwdefaults = map(_unless_changing, (fn.__defaults__, fn.__kwdefaults__))
         self._functions.append((fn, fn.__code__, defaults, kwdefaults, frozen))
-        names = dict.fromkeys(names_of(fn.__code__))
-        for name in names:
-            if name in fn.__globals__:
-                self._add_name(fn.__globals__, name, names, _ATTRIBUTE_DEPTH)
+        self._add_attributes(names_of(fn.__code__), depth)
+        for name in dict.fromkeys(global_names(fn.__code__)):
+            self._add_name(fn.__globals__, name, depth)
+            if name not in fn.__globals__:
+                self._add_name(fn.__builtins__, name, depth)  # type: ignore[attr-defined]  # the stubs lack it
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             if name != _HOOKS:
-                self._add_cell(cell, names)
+                self._add_cell(cell, depth)
+        for name in imported_names(fn.__code__):
+            self._add_import(fn, name, depth)
+        self._add_holder((fn.__defaults__, fn.__kwdefaults__), depth)
 
-    def reads(self) -> Iterator[tuple[str, object]]:
+    def reads(self) -> Iterator[Read]:
         """Every name and closure cell, with what it means now; what is added meanwhile comes too."""
-        names = cells = 0
-        while names < len(self._names) or cells < len(self._cells):
-            if names < len(self._names):
-                table, name, *_ = self._names[names]
-                names += 1
-                yield name, table.get(name, MISSING)
+        done = [0, 0, 0]
+        lists: tuple[list[Any], ...] = (self._names, self._eas_modules, self._cells)
+        while True:
+            which = next((i for i in range(3) if done[i] < len(lists[i])), None)
+            if which is None:
+                return
+            entry = lists[which][done[which]]
+            done[which] += 1
+            if which == 2:
+                yield Read("", "cell", contents(entry[0]))
             else:
-                cells += 1
-                yield "cell", contents(self._cells[cells - 1][0])
+                table, name = entry[:2]
+                yield Read(str(table.get("__name__", "")), name, table.get(name, MISSING))
 
     def identities(self) -> Identities | None:
         """What must stay the same objects for everything to be current, or None if identity cannot tell."""
         found = Identities([], [], [])
         for table, name, value, frozen in self._names:
             now = table.get(name, MISSING)
-            if type(table) is not dict or value is _CHANGES or (now is not value and _freeze(now) != frozen):
+            if type(table) is not dict or value is _CHANGES or (now is not value and freeze(now) != frozen):
                 return None
             found.items.append((table, name, now))
         for fn, code, defaults, kwdefaults, _ in self._functions:
@@ -87,22 +134,17 @@ class Dependencies:
             found.functions.append((fn, code))
         for cell, value, frozen in self._cells:
             now = contents(cell)
-            if value is _CHANGES or now is MISSING or (now is not value and _freeze(now) != frozen):
+            if value is _CHANGES or now is MISSING or (now is not value and freeze(now) != frozen):
                 return None
             found.cells.append((cell, now))
         return found
 
-    def has_name(self, table: Table, name: str) -> bool:
-        """Whether `table[name]` is recorded."""
-        return (id(table), name) in self._seen
-
     def includes(self, other: Dependencies) -> bool:
         """Whether everything that `other` recorded is recorded here too."""
-        functions = {id(fn) for fn, *_ in self._functions}
         cells = {id(cell) for cell, *_ in self._cells}
         return (
             self._seen >= other._seen
-            and all(id(fn) in functions for fn, *_ in other._functions)
+            and self._known_functions >= other._known_functions
             and all(id(cell) in cells for cell, *_ in other._cells)
         )
 
@@ -111,91 +153,94 @@ class Dependencies:
         # Identity answers at once; what can change in place never passes it and is compared.
         for table, name, value, frozen in self._names:
             now = table.get(name, MISSING)
-            if now is not value and _freeze(now) != frozen:
+            if now is not value and freeze(now) != frozen:
                 return False
         for fn, code, defaults, kwdefaults, frozen in self._functions:
             if fn.__code__ is not code:
                 return False
             if fn.__defaults__ is defaults and fn.__kwdefaults__ is kwdefaults:
                 continue
-            if _freeze((fn.__defaults__, fn.__kwdefaults__)) != frozen:
+            if freeze((fn.__defaults__, fn.__kwdefaults__)) != frozen:
                 return False
         for cell, value, frozen in self._cells:
             now = contents(cell)
-            if now is not value and _freeze(now) != frozen:
+            if now is not value and freeze(now) != frozen:
                 return False
         return True
 
-    def _add_name(self, table: Table, name: str, names: Mapping[str, None], depth: int) -> None:
-        value = table.get(name, MISSING)
-        if is_trusted_module(value) or (id(table), name) in self._seen:
+    @property
+    def attributes(self) -> Iterable[str]:
+        """The names that some function mentions."""
+        return self._attributes
+
+    # --- one read -----------------------------------------------------------------------------
+
+    def _add_name(self, table: Table, name: str, depth: int, is_of_eas: bool = False) -> None:
+        if (id(table), name) in self._seen:
             return
-        self._seen.add(
-            (id(table), name)
-        )  # the entry below keeps the table, so the id stays its own
-        self._names.append((table, name, _unless_mutable(value), _freeze(value)))
-        self._add_attributes(value, names, depth)
+        self._seen.add((id(table), name))  # the entry below keeps the table, so the id stays its own
+        value = table.get(name, MISSING)
+        if is_of_eas and _belongs_to_eas(value):
+            return
+        if is_eas_module(value):
+            self._eas_modules.append((table, name))
+        else:
+            self._names.append((table, name, _unless_changing(value), freeze(value)))
+        self._add_holder(value, depth)
 
-    def _add_cell(self, cell: CellType, names: Mapping[str, None]) -> None:
+    def _add_cell(self, cell: CellType, depth: int) -> None:
         value = contents(cell)
-        self._cells.append((cell, _unless_mutable(value), _freeze(value)))
-        self._add_attributes(value, names, _ATTRIBUTE_DEPTH)
+        self._cells.append((cell, _unless_changing(value), freeze(value)))
+        self._add_holder(value, depth)
 
-    def _add_attributes(self, value: object, names: Mapping[str, None], depth: int) -> None:
-        """Record the attributes of a module, class or instance that the code names."""
-        tables = _attribute_tables(value) if depth else []
-        for name in names:
-            holder = next((i for i, table in enumerate(tables) if name in table), None)
-            if holder is None:
+    def _add_import(self, fn: FunctionType, name: str, depth: int) -> None:
+        """A module that the function imports when it runs: what import statements look at first."""
+        package = fn.__globals__.get("__package__")
+        full = f"{package}.{name}".rstrip(".") if package else name
+        for found in dict.fromkeys((name, full)):
+            parts = found.split(".")
+            for end in range(1, len(parts) + 1):
+                self._add_name(sys.modules, ".".join(parts[:end]), depth)
+
+    def _add_attributes(self, names: Iterable[str], depth: int) -> None:
+        """Look up more names in everything that was met."""
+        fresh = [name for name in dict.fromkeys(names) if name not in self._attributes]
+        self._attributes.update(dict.fromkeys(fresh))
+        for holder, tables, left in list(self._holders.values()):
+            self._look_up(holder, tables, fresh, min(left, depth))
+
+    def _add_holder(self, value: object, depth: int) -> None:
+        """Record what the code names of a module, class or object, and of what a container holds."""
+        if depth == 0 or is_plain(value) or id(value) in self._holders:
+            return
+        tables = _attribute_tables(value)
+        self._holders[id(value)] = (value, tables, depth - 1)
+        for part in parts_of(value) or ():
+            self._add_holder(part, depth - 1)
+        self._look_up(value, tables, list(self._attributes), depth - 1)
+        for method in _run_by_use(value):
+            self._add_function(method, depth - 1)
+
+    def _look_up(self, holder: object, tables: list[Table], names: list[str], depth: int) -> None:
+        """Record those of the names that are attributes of a holder."""
+        wanted = set(names)
+        held = {name for table in tables for name in table.keys() & wanted}
+        for name in names if held else ():
+            if name not in held:
                 continue
-            for table in tables[: holder + 1]:  # an earlier one may come to hide it
-                self._add_name(table, name, names, depth - 1)
+            found = next(i for i, table in enumerate(tables) if name in table)
+            for table in tables[: found + 1]:  # an earlier one may come to hide it
+                self._add_name(table, name, depth, is_eas_module(holder))
+            value = tables[found].get(name)
+            if isinstance(value, property) and value.fget is not None:
+                self._add_function(value.fget, depth)
 
 
-class _Same:
-    """Equal to itself only; holds the object, so that its id is not reused."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-MISSING = object()
 _CHANGES = object()  # stands for a value that may change in place: identical to nothing
 
 
-def _freeze(value: object, depth: int = _SNAPSHOT_DEPTH) -> Frozen:
-    """A hashable picture of a value: plain data by type and content, anything else by identity."""
-    kind = type(value)
-    if kind in (int, str, bool, bytes):
-        return kind, value
-    if kind in (float, complex):
-        return kind, repr(value)  # tells -0.0 from 0.0 and finds nan equal to nan
-    if depth == 0:
-        return _Same(value)
-    if isinstance(value, tuple | list):
-        return kind, tuple(_freeze(item, depth - 1) for item in value)
-    if isinstance(value, set | frozenset):
-        return kind, frozenset(_freeze(item, depth - 1) for item in value)
-    if isinstance(value, dict):
-        items = value.items()
-        return kind, tuple((_freeze(k, depth - 1), _freeze(v, depth - 1)) for k, v in items)
-    return _Same(value)
-
-
-def _unless_mutable(value: object) -> object:
-    return _CHANGES if _is_mutable(value, _SNAPSHOT_DEPTH) else value
-
-
-def _is_mutable(value: object, depth: int) -> bool:
-    if isinstance(value, list | dict | set):
-        return True
-    return depth > 0 and isinstance(value, tuple) and any(_is_mutable(v, depth - 1) for v in value)
+def _unless_changing(value: object) -> object:
+    return _CHANGES if changes_in_place(value) else value
 
 
 def contents(cell: CellType) -> object:
@@ -206,30 +251,82 @@ def contents(cell: CellType) -> object:
         return MISSING
 
 
-def names_of(code: CodeType) -> Iterator[str]:
-    """Global and attribute names of a code object and of the functions inside it."""
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from names_of(const)
+class _Slots(Mapping[str, object]):
+    """The values in the `__slots__` of an object."""
+
+    def __init__(self, value: object, members: Mapping[str, MemberDescriptorType]) -> None:
+        self._value = value
+        self._members = members
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            found: object = self._members[name].__get__(self._value)
+        except AttributeError:  # nobody has set it
+            return MISSING
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
 
 
 def _attribute_tables(value: object) -> list[Table]:
-    if isinstance(value, FunctionType | BuiltinFunctionType) or is_trusted_module(value):
-        return []
-    if isinstance(value, ModuleType):
+    """Where attributes of a value are looked up, in this order."""
+    if isinstance(value, FunctionType) or type(value) is ModuleType:
         return [vars(value)]
+    if isinstance(value, BuiltinFunctionType):
+        return []
     kind = value if isinstance(value, type) else type(value)
-    classes = [vars(c) for c in kind.__mro__ if not _is_trusted(c.__module__)]
+    classes = [vars(c) for c in kind.__mro__ if not is_library_name(c.__module__)]
+    slots = {name: member for table in classes for name, member in table.items() if isinstance(member, MemberDescriptorType)}
     # Also of a class that nobody edits an instance may be: types.SimpleNamespace.
-    own = getattr(value, "__dict__", None)
-    return [own, *classes] if isinstance(own, dict) else list(classes)
+    own = vars(value) if type(value).__dictoffset__ else None  # to ask for it might run `__getattr__`
+    first: list[Table] = [own] if isinstance(own, dict) else []
+    if slots and not isinstance(value, type):
+        first.append(_Slots(value, slots))
+    return [*first, *classes]
 
 
-def is_trusted_module(value: object) -> bool:
-    """Whether a value is a module whose contents nobody edits between two launches."""
-    return isinstance(value, ModuleType) and _is_trusted(value.__name__)
+def _run_by_use(value: object) -> Iterator[Callable[..., object]]:
+    """A function, and the methods that Python runs without naming them: operators, `__getitem__`, `__getattr__`."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        yield from _run_by_use(value.__wrapped__)
+    elif isinstance(value, FunctionType | MethodType):
+        if not _is_installed(value.__module__):
+            yield value
+    elif isinstance(value, ModuleType):
+        found = vars(value).get("__getattr__")
+        if isinstance(found, FunctionType) and not _is_installed(value.__name__):
+            yield found
+    if not isinstance(value, FunctionType):
+        for table in [vars(c) for c in type(value).__mro__ if not _is_installed(c.__module__)]:
+            for name, method in table.items():
+                if name[:2] == "__" == name[-2:] and name not in _MAKERS and isinstance(method, FunctionType):
+                    yield method
 
 
-def _is_trusted(module: str) -> bool:
-    return module.partition(".")[0] in _TRUSTED
+def is_eas_module(value: object) -> bool:
+    """Whether a value is a module of eas itself."""
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "eas"
+
+
+def _belongs_to_eas(value: Any) -> bool:
+    if isinstance(value, DType):
+        return True
+    return isinstance(value, FunctionType | type) and (value.__module__ or "").partition(".")[0] == "eas"
+
+
+def is_library_name(module: object) -> bool:
+    """Whether a module of this name is of a library."""
+    return str(module).partition(".")[0] in _LIBRARIES
+
+
+def _is_installed(module: object) -> bool:
+    """Whether a module is of a library, and so too large to follow all that its objects may do."""
+    root = str(module).partition(".")[0]
+    if root in _LIBRARIES:
+        return True
+    file = getattr(sys.modules.get(root), "__file__", None) or ""
+    return f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file

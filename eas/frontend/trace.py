@@ -31,6 +31,9 @@ class Traced:
 def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str = "safe") -> Traced:
     """Trace `fn`; a `Type` makes a runtime argument, a `Static` is passed as it is."""
     dependencies = Dependencies.of(fn)
+    for given in arguments.values():
+        if isinstance(given, Static):
+            dependencies.add_value(given.value)
     rewritten = rewrite(fn, HOOKS)
     builder = Builder(fn.__name__, math)
     code = _function(fn).__code__

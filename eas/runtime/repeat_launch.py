@@ -15,7 +15,8 @@ import numpy as np
 from eas import config
 from eas.dtypes import DType
 from eas.facts import Fact
-from eas.frontend.globals_read import MISSING, Dependencies, contents
+from eas.frontend.frozen import MISSING
+from eas.frontend.globals_read import Dependencies, contents
 from eas.runtime import fast_launch as fl
 from eas.runtime import get_runtime
 from eas.runtime.cpu import CpuRuntime, NativeExecutable

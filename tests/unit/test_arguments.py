@@ -243,7 +243,7 @@ def test_kernel_does_not_run_on_a_dlpack_object_without_memory():
 
     for _ in range(6):
         fill(_OnlyDLPack(np.zeros(4, np.float32)), 4)
-    with pytest.raises(ArgumentError, match=r"argument 'out' is a DLPack tensor of shape .4,. without memory"):
+    with pytest.raises(ArgumentError, match=r"argument 'out' is a DLPack tensor of shape .* without memory"):
         fill(_Freed(np.zeros(4, np.float32)), 4)
 
 

@@ -5,6 +5,7 @@ import types
 
 import pytest
 
+from eas import mk
 from eas.frontend.globals_read import Dependencies
 
 
@@ -159,8 +160,16 @@ def test_attribute_of_class_and_instance_counts():
     assert not deps.is_current()
 
 
-def test_standard_library_is_not_followed():
+def test_attribute_of_the_standard_library_counts(monkeypatch):
     m = module_of("import math\ndef f(x): return math.pi * x")
+    deps = Dependencies.of(m.f)
+    assert deps.is_current()
+    monkeypatch.setattr(math, "pi", 3.0)
+    assert not deps.is_current()
+
+
+def test_language_costs_nothing_per_launch():
+    m = module_of("def f(x): return mk.exp(x) + mk.f32(1)", mk=mk)
     assert Dependencies.of(m.f)._names == []
 
 
