@@ -50,7 +50,7 @@ class Param:
     """One parameter of the kernel, in the order of the signature.
 
     buffer: an ndarray of `dtype`; i32, i64: an int that fits, or needs, 32 or 64 bits; f32: a float;
-    bool; constant: `value` itself, or an equal int. `slot` is the position among the arguments of
+    bool; constant: `value` itself, an equal int, or a float of the same bits. `slot` is the position among the arguments of
     the module; a constant has none.
     """
 

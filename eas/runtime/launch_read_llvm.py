@@ -244,7 +244,7 @@ constant:
   %is_it = icmp eq ptr %object, %expected
   br i1 %is_it, label %read, label %compare
 compare:
-  %e = call i1 @equal_ints(ptr %plan, ptr %object, ptr %expected)
+  %e = call i1 @equal_numbers(ptr %plan, ptr %object, ptr %expected)
   br label %read
 read:
   %ok = phi i1 [ %b, %buffer ], [ %s, %scalar ], [ true, %constant ], [ %e, %compare ]
@@ -257,17 +257,29 @@ bad:
   ret i1 false
 }}
 
-define internal i1 @equal_ints(ptr %plan, ptr %object, ptr %other) nounwind {{
+define internal i1 @equal_numbers(ptr %plan, ptr %object, ptr %other) nounwind {{
 entry:
   %overflow = alloca i32
   %overflow2 = alloca i32
-{plan("int")}{array("type", "ptr")}
+{plan("int")}{plan("float")}{array("type", "ptr")}
   %type2.p = getelementptr i8, ptr %other, i64 {ARRAY_OFFSETS["type"]}
   %type2 = load ptr, ptr %type2.p
   %c1 = icmp eq ptr %type, %int
   %c2 = icmp eq ptr %type2, %int
   %both = and i1 %c1, %c2
-  br i1 %both, label %convert, label %bad
+  br i1 %both, label %convert, label %others
+others:
+  %f1 = icmp eq ptr %type, %float
+  %f2 = icmp eq ptr %type2, %float
+  %floats = and i1 %f1, %f2
+  br i1 %floats, label %bits, label %bad
+bits:
+  %d1 = call double @PyFloat_AsDouble(ptr %object)
+  %d2 = call double @PyFloat_AsDouble(ptr %other)
+  %b1 = bitcast double %d1 to i64
+  %b2 = bitcast double %d2 to i64
+  %same_bits = icmp eq i64 %b1, %b2
+  ret i1 %same_bits
 convert:
   %x = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow)
   %y = call i64 @PyLong_AsLongLongAndOverflow(ptr %other, ptr %overflow2)

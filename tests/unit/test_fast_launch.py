@@ -95,6 +95,19 @@ def test_int_meta_of_equal_value_is_the_same(add):
     assert add.call((x, y, z, 8, 256.0), {}, None) is NotImplemented
 
 
+def test_float_meta_of_the_same_bits_is_the_same():
+    params = (*ADD_PARAMS[:4], fl.Param("BLOCK", "constant", value=float("-inf")))
+    made = launcher(params)
+    made.add_variant(frozenset(), loaded(add_kernel()), "add", ())
+    x, y, z = arrays(8)
+    assert made.call((x, y, z, 8, float("-inf")), {}, None) is None
+    assert made.call((x, y, z, 8, float("inf")), {}, None) is NotImplemented
+    assert made.call((x, y, z, 8, 0), {}, None) is NotImplemented
+    zero = launcher((*ADD_PARAMS[:4], fl.Param("BLOCK", "constant", value=0.0)))
+    zero.add_variant(frozenset(), loaded(add_kernel()), "add", ())
+    assert zero.call((x, y, z, 8, -0.0), {}, None) is NotImplemented, "another kernel divides by it"
+
+
 class SubArray(np.ndarray):
     pass
 
