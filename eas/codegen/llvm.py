@@ -318,10 +318,9 @@ class Emitter:
         self.regs[inst.out] = self.t.number(inst["value"], register_type(inst.out.dtype))
 
     def _lane(self, inst: Inst) -> None:
-        lanes = ", ".join(f"i32 {i}" for i in range(self.lanes))
-        self.regs[inst.out] = (
-            Reg("0", "i32") if self.lanes == 1 else Reg(f"<{lanes}>", "i32", self.lanes)
-        )
+        count = dict(inst.attrs).get("lanes", self.lanes)
+        lanes = ", ".join(f"i32 {i}" for i in range(count))
+        self.regs[inst.out] = Reg("0", "i32") if count == 1 else Reg(f"<{lanes}>", "i32", count)
 
     def _scratch(self, inst: Inst) -> None:
         at = self.scratch_nbytes

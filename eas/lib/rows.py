@@ -49,9 +49,9 @@ def long_argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
     for first in range(0, n_cols, BLOCK):
         cols = first + mk.arange(0, BLOCK)
         values = mk.load(x, start + cols, cols < n_cols, other=LOWEST)
-        here = mk.max(values)
+        here, where = mk.max(values, return_indices=True)
         is_better = (here > best) | ((here != here) & (best == best))
-        place = mk.where(is_better, first + mk.argmax(values), place)
+        place = mk.where(is_better, first + where, place)
         best = mk.where(is_better, here, best)
     mk.store(out, mk.program_id(0), place)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eas.dtypes import DType
-from eas.ir import Inst, Region, Trait, Value
+from eas.ir import Inst, Region, Trait, Value, make
+from eas.schedule.commuting import neutral_element
 from eas.schedule.elements import Emitter
 
 IDENTITIES: dict[str, Callable[[DType], Any]] = {
@@ -20,6 +21,10 @@ IDENTITIES: dict[str, Callable[[DType], Any]] = {
 }
 
 _LONGEST = 32  # instructions: more than any way to write argmax has
+
+
+IDEMPOTENT = frozenset({"max", "min", "and", "or"})
+"""Combining with the same value again changes nothing."""
 
 
 def identity(combine: Region) -> Any:
@@ -38,10 +43,43 @@ def neutrals(combine: Region) -> list[Any] | None:
     if known is not None:
         return [known]
     kind = indexed_extreme(combine)
-    if kind is None:
-        return None
-    value, index = (p.dtype for p in combine.params[:2])
-    return [IDENTITIES[kind](value), index.max]
+    if kind is not None:
+        value, index = (p.dtype for p in combine.params[:2])
+        return [IDENTITIES[kind](value), index.max]
+    found: dict[int, Any] = {}
+    for components, part in _independent(combine):
+        known = identity(part)
+        values = neutral_element(part) if known is None else [known]
+        if values is None:
+            return None
+        found.update(zip(components, values, strict=True))
+    return [found[k] for k in range(len(combine.yields))]
+
+
+def _independent(combine: Region) -> list[tuple[list[int], Region]]:
+    """Combines that do not ask for each other, each with the components that it combines."""
+    n = len(combine.yields)
+    source = {p: frozenset({i % n}) for i, p in enumerate(combine.params)}
+    for inst in combine.body[:-1]:
+        together = frozenset[int]().union(*(source.get(v, frozenset()) for v in inst.operands))
+        source.update(dict.fromkeys(inst.outs, together))
+    sets = [{k} for k in range(n)]
+    for k, value in enumerate(combine.yields):
+        joined = {k}.union(*(s for s in sets if s & {k, *source.get(value, ())}))
+        sets = [s for s in sets if not s & joined] + [joined]
+    return [(members := sorted(s), _part(combine, members)) for s in sets]
+
+
+def _part(combine: Region, components: Sequence[int]) -> Region:
+    """The region that combines these components alone."""
+    n, needed = len(combine.yields), {combine.yields[k] for k in components}
+    body: list[Inst] = []
+    for inst in reversed(combine.body[:-1]):
+        if needed.intersection(inst.outs):
+            body.insert(0, inst)
+            needed.update(inst.operands)
+    params = tuple(combine.params[k + side] for side in (0, n) for k in components)
+    return Region(params, (*body, make("yield", [combine.yields[k] for k in components])))
 
 
 def indexed_extreme(combine: Region) -> str | None:

@@ -70,7 +70,7 @@ def plan_two_runs(nest: NestLoops, part: Inside) -> Loops | None:
             updated = nest.body(nest.elements(part.known), first, list(carried[:n]))
             return updated + nest.body(nest.elements(part.known), second, list(carried[n:]))
 
-        starts = [*part.accumulators, *nest.start()]
+        starts = [*part.accumulators, *nest.start(part.bases)]
         region = e.region([half.type, *(a.type for a in starts)], body, ["i"])
         sums = e.inst("loop", [e.const(0), half, *starts], {"lanes": nest.lanes}, [region]).outs
         merged = inline(e, nest.reductions[0].inst.regions[0], sums)
@@ -119,7 +119,8 @@ def _only_folds(nest: NestLoops) -> bool:
         nbytes >= _LONG_RUN
         and not nest.stores
         and len(nest.reductions) == 1
-        and all(r.is_last and r.neutral is not None for r in nest.reductions)
+        and len(nest.reductions[0].inst.outs) == 1  # two accumulators of several values each would leave the registers
+        and all(r.is_last and r.neutrals is not None for r in nest.reductions)
         and all(i.op.is_pure or i.op.name == "load" for i in nest.members)
         and not nest.scans
         and not nest.counters

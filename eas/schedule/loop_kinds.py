@@ -20,7 +20,7 @@ from eas.schedule.inside_loops import (
 )
 from eas.schedule.interior import plan_interior
 from eas.schedule.masked_rows import plan_parts, plan_unmasked
-from eas.schedule.overlaps import plan_overlap
+from eas.schedule.overlaps import plan_overlap, plan_repeated
 from eas.schedule.row_groups import plan_groups
 from eas.schedule.row_parts import Inside, Row
 from eas.schedule.sums import plan_sums
@@ -47,10 +47,11 @@ AROUND: Kinds[tuple[Value, ...], None] = {
     "rows": _plan_rows,
 }
 
-# One row. Overlapping vectors visit elements twice, so they exclude reductions, runs, late starts and slots.
+# One row. Overlapping vectors visit elements twice, so they exclude reductions but for extremes, runs, late starts and slots.
 ALONG: Kinds[Row, None] = {
+    "repeated": plan_repeated,  # only extremes are asked for: the end of a row is a vector that ends with it
     "unmasked": plan_unmasked,  # nothing to split; or runs, whose vectors take the masks themselves
-    "overlap": plan_overlap,  # the end of a row is a vector that ends with it
+    "overlap": plan_overlap,  # only stores: likewise
     "parts": plan_parts,  # all masks hold, then vectors with masks or single elements
 }
 

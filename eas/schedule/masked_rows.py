@@ -37,6 +37,11 @@ def plan_parts(nest: NestLoops, row: Row) -> Callable[[], None]:
 
 def emit_parts(nest: NestLoops, row: Row, has_full: bool = True) -> None:
     """All parts of a row, or only those in which masks may not hold."""
+    nest.put(row.bases, totals_of_parts(nest, row, has_full), row.tail)
+
+
+def totals_of_parts(nest: NestLoops, row: Row, has_full: bool = True) -> list[Value]:
+    """What the reductions of a row are after these parts."""
     if not has_full:
         row = replace(row, known=frozenset())
     e, bounds, accumulators, end = nest.e, row.bounds, row.accumulators, row.end
@@ -54,12 +59,11 @@ def emit_parts(nest: NestLoops, row: Row, has_full: bool = True) -> None:
     if masks_are_slow(nest.insts(), nest.p.target):
         if row.tail is not None and gap is None and not accumulators and not nest.stores:
             rest, end = _short_vectors(nest, row.bases, full, bounds), bounds.stop(nest.extent)
-        nest.finish(row.bases, rest, end, accumulators, row.tail, gap)
-        return
+        return nest.totals(row.bases, rest, end, accumulators, gap)
     streams = nest.streams(row.bases) if row.known else []
     past = can_stream(streams, nest.elements(), nest.index(row.bases, first, 2), nest.apart)
     accumulators = nest.part(row.bases, rest, row.last, nest.lanes, frozenset(), accumulators, frozenset(streams), gap, past=past)
-    nest.finish(row.bases, row.last, _rest(nest, row), accumulators, row.tail)
+    return nest.totals(row.bases, row.last, _rest(nest, row), accumulators)
 
 
 def _rest(nest: NestLoops, row: Row) -> Value | None:

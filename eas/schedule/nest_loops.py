@@ -7,12 +7,10 @@ evaluates masks per lane, and single elements at the end when the extent is no m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from eas.ir import Inst, Value, walk
-from eas.passes.rewriting import clone_region
 from eas.schedule import prefixes
-from eas.schedule.combines import identity, inline
+from eas.schedule.combines import neutrals
 from eas.schedule.counters import Counters
 from eas.schedule.elements import Elements, Index, Known, Slot
 from eas.schedule.loop_kinds import ALONG, AROUND, INSIDE, choose
@@ -22,13 +20,13 @@ from eas.schedule.nest_tails import TailPlan, end_with_tail, plan_tail
 from eas.schedule.nests import FOLDS
 from eas.schedule.overlaps import least_run
 from eas.schedule.program_order import axes_of
+from eas.schedule.reductions import Reduction, plan_reduction
 from eas.schedule.relayout import contiguous, moved_into
 from eas.schedule.row_parts import Gap, Inside, Row
 from eas.schedule.runs import Runs
 from eas.schedule.shared_rows import RowSharing
 from eas.schedule.streams import are_apart, is_light, is_stream
 from eas.schedule.sums import is_sum, lanes_of
-from eas.schedule.tails import nothing
 from eas.types import Shape, Type
 
 _HEAVY = frozenset(
@@ -72,16 +70,6 @@ def copy_loops(program: Program, slot: Slot, value: Value) -> None:
         NestLoops(program, value.shape, (), ((value, value),), {value: slot}).emit()
 
 
-@dataclass(eq=False)
-class _Reduction:
-    """A reduction of the nest: per lane along the vector axis, or element by element into a slot."""
-
-    inst: Inst
-    is_last: bool
-    slots: list[Slot]
-    neutral: object
-
-
 class NestLoops:
     def __init__(
         self,
@@ -110,7 +98,7 @@ class NestLoops:
         self.has_sums = is_sum(members) and tuple(self.order) == tuple(range(self.rank))
         self.lanes = self._choose_lanes()
         assert self.lanes <= program.target.most_lanes
-        self.reductions: list[_Reduction] = []
+        self.reductions: list[Reduction] = []
         self.scans = [inst for inst in members if inst.op.name == "scan"]
         self.counters: dict[Inst, Counters] = {}
         self.stores: list[tuple[Value, Slot]] = []
@@ -126,7 +114,7 @@ class NestLoops:
             self._reduction(inst) for inst in self.members if inst.op.name == "reduce"
         ]
         for reduction in self.reductions:
-            if not reduction.is_last and reduction.neutral is not None:
+            if not reduction.is_last and reduction.neutrals is not None:
                 self._clear(reduction)
         for inst in self.members:
             if inst.op.name == "histogram":
@@ -164,8 +152,8 @@ class NestLoops:
         return max(4, *(v.dtype.nbytes for v in values if not v.type.is_pointer), 0)
 
     def _is_ordered(self, inst: Inst) -> bool:
-        """A combine function of the user's own may need its elements in order."""
-        return inst["axis"] % self.rank == self.rank - 1 and identity(inst.regions[0]) is None
+        """A combine function that is not known to commute needs its elements in order."""
+        return inst["axis"] % self.rank == self.rank - 1 and neutrals(inst.regions[0]) is None
 
     def insts(self) -> list[Inst]:
         return [
@@ -174,7 +162,7 @@ class NestLoops:
             for part in (inst, *(w for r in inst.regions for w in walk(r)))
         ]
 
-    def _reduction(self, inst: Inst) -> _Reduction:
+    def _reduction(self, inst: Inst) -> Reduction:
         axis = inst["axis"] % self.rank
         is_last = axis == self.rank - 1
         slots: list[Slot] = []
@@ -187,21 +175,19 @@ class NestLoops:
                     if outer is not None
                     else self.p.new_slot(shape, out.dtype)
                 )
-        return _Reduction(inst, is_last, slots, identity(inst.regions[0]))
+        return plan_reduction(self.p.elements(), inst, is_last, slots)
 
     # --- loops ------------------------------------------------------------------------------
 
-    def _clear(self, reduction: _Reduction) -> None:
-        """A reduction over an outer axis starts from its neutral element."""
-        (out,) = reduction.inst.outs
-        slot = reduction.slots[0]
-        self.e.blocks.append([])
-        neutral = self.e.inst(
-            "const", (), {"value": reduction.neutral, "type": Type(out.dtype, slot.shape)}
-        )
-        self.e.blocks.pop()
-        self.p.formulas[neutral.out] = neutral
-        copy_loops(self.p, slot, neutral.out)
+    def _clear(self, reduction: Reduction) -> None:
+        """A reduction over an outer axis starts from its neutral elements."""
+        assert reduction.neutrals is not None
+        for slot, value, out in zip(reduction.slots, reduction.neutrals, reduction.inst.outs, strict=True):
+            self.e.blocks.append([])
+            neutral = self.e.inst("const", (), {"value": value, "type": Type(out.dtype, slot.shape)})
+            self.e.blocks.pop()
+            self.p.formulas[neutral.out] = neutral
+            copy_loops(self.p, slot, neutral.out)
 
     def _around(self, axis: int, bases: tuple[Value, ...]) -> None:
         """Counted loops up to the last two axes, which are done by the first kind of loops that fits."""
@@ -232,7 +218,6 @@ class NestLoops:
 
     def row(self, bases: tuple[Value, ...]) -> None:
         """The vector loop and its parts, carrying the reductions along the last axis."""
-        accumulators = self.start()
         bounds = self.p.bounds()
         if self.p.walk > 1:
             bounds.end_at(self.e.mul(self.e.emit("programs_left"), self.block))
@@ -247,13 +232,22 @@ class NestLoops:
         if starts_late:  # narrow steps: the lanes in front of the start are few
             self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
         known = frozenset(bounds.known | bounds.known_later if starts_late else bounds.known)
+        for reduction in self.reductions:
+            reduction.is_ascending = not starts_late and not self.runs.modes
+        accumulators = self.start(bases)
         end = tail.stop if tail else bounds.room(self.extent)
         last = tail.stop if tail else bounds.room(self.extent, self.lanes)
         choose(ALONG, self, Row(bases, bool(masks), bounds, elements, start, known, last, end, accumulators, tail))()
 
     def _may_skip(self) -> bool:
         """Whether elements may be visited out of order."""
-        return not self.scans and all(r.neutral is not None for r in self.reductions)
+        return not self.scans and all(r.neutrals is not None for r in self.reductions)
+
+    def may_repeat(self) -> bool:
+        """Whether all that the nest does are reductions along a row for which an element may come twice."""
+        are_pure = all(i.op.is_pure or i.op.name == "load" for i in self.members)
+        is_only = are_pure and bool(self.reductions) and not (self.stores or self.scans or self.counters)
+        return is_only and all(r.is_last and r.is_idempotent for r in self.reductions)
 
     @property
     def whole(self) -> int:
@@ -265,16 +259,10 @@ class NestLoops:
         for value in dict.fromkeys(v for i in self.members for v in i.operands if v in self.p.tails):
             self.p.complete(value)
 
-    def start(self) -> list[Value]:
-        values = []
-        for r in self.reductions:
-            if r.is_last:
-                values += [
-                    self.e.const(
-                        r.neutral if r.neutral is not None else nothing(out), Type(out.dtype)
-                    )
-                    for out in r.inst.outs
-                ]
+    def start(self, bases: tuple[Value, ...]) -> list[Value]:
+        """What the lanes of a row carry at first."""
+        elements, first = self.p.elements(), self.index(bases, self.e.const(0), 1)
+        values = [v for r in self.reductions if r.is_last for v in r.start(elements, first, self.lanes > 1)]
         return values + [prefixes.start(self.e, inst) for inst in self.scans]
 
     def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
@@ -342,14 +330,22 @@ class NestLoops:
         tail: TailPlan | None = None,
         gap: Gap | None = None,
     ) -> None:
-        """Fold the lanes, add the elements that fill no vector, and put the results where they belong."""
+        """Add the elements that fill no vector, and put the results where they belong."""
+        self.put(bases, self.totals(bases, start, end, accumulators, gap), tail)
+
+    def totals(
+        self, bases: tuple[Value, ...], start: Value, end: Value | None, accumulators: list[Value], gap: Gap | None = None
+    ) -> list[Value]:
+        """Fold the lanes, and add the elements that fill no vector."""
         if self.lanes > 1:
             accumulators = self._fold(accumulators)
-        if end is not None:
-            accumulators = self.part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
+        return accumulators if end is None else self.part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
+
+    def put(self, bases: tuple[Value, ...], totals: list[Value], tail: TailPlan | None = None) -> None:
+        """Add what is behind the bound of the masks, and put the results where they belong."""
         if tail is not None:
-            accumulators = end_with_tail(self, bases, tail, accumulators)
-        rest = iter(accumulators)
+            totals = end_with_tail(self, bases, tail, totals)
+        rest = iter(totals)
         for r in self.reductions:
             if not r.is_last:
                 continue
@@ -368,9 +364,7 @@ class NestLoops:
         for r in self.reductions:
             if r.is_last:
                 lanes = [next(rest) for _ in r.inst.outs]
-                folded += self.e.inst(
-                    "hreduce", lanes, {"lanes": self.lanes}, [clone_region(r.inst.regions[0])]
-                ).outs
+                folded += r.fold(self.e, lanes, self.lanes)
         return folded + [prefixes.total_of(self.e, lanes, self.lanes) for lanes in rest]
 
     # --- one iteration ----------------------------------------------------------------------
@@ -404,14 +398,14 @@ class NestLoops:
             self.e.inst("vstore" if is_unit and varies else "store", [address, element])
 
     def _reduce(
-        self, elements: Elements, index: tuple[Index, ...], reduction: _Reduction, rest: object
+        self, elements: Elements, index: tuple[Index, ...], reduction: Reduction, rest: object
     ) -> list[Value]:
-        inst, combine = reduction.inst, reduction.inst.regions[0]
-        new = [elements.at(v, index) for v in inst.operands]
+        inst = reduction.inst
+        new = reduction.element(elements, index)
         axis = inst["axis"] % self.rank
         if reduction.is_last:
             old = [next(rest) for _ in inst.outs]  # type: ignore[call-overload]
-            merged = inline(self.e, combine, [*old, *new])
+            merged = reduction.merge(elements, old, new)
             return self._first(reduction, index[axis], new, merged)
         kept = index[:axis] + index[axis + 1 :]
         places = [elements.address(slot, kept) for slot in reduction.slots]
@@ -419,16 +413,16 @@ class NestLoops:
             self.e.emit("vload" if unit and varies else "load", address)
             for address, unit, varies in places
         ]
-        merged = self._first(reduction, index[axis], new, inline(self.e, combine, [*old, *new]))
+        merged = self._first(reduction, index[axis], new, reduction.merge(elements, old, new))
         for (address, unit, varies), value in zip(places, merged, strict=True):
             self.e.inst("vstore" if unit and varies else "store", [address, value])
         return []
 
     def _first(
-        self, reduction: _Reduction, position: Index, new: list[Value], merged: list[Value]
+        self, reduction: Reduction, position: Index, new: list[Value], merged: list[Value]
     ) -> list[Value]:
         """Without a neutral element the first elements stand for themselves."""
-        if reduction.neutral is not None:
+        if reduction.neutrals is not None:
             return merged
         base = position.base if position.base is not None else self.e.const(0)
         is_first = self.e.emit("eq", base, self.e.const(0))

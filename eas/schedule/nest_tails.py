@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eas.ir import Value
-from eas.schedule.combines import inline
 from eas.schedule.elements import Index, Known
 from eas.schedule.masks import Bounds
 from eas.schedule.members import masks_are_slow
@@ -61,8 +60,8 @@ def plan_tail(nest: NestLoops, bounds: Bounds, index: tuple[Index, ...]) -> Tail
 
 
 def _step(nest: NestLoops, read: Mapping[Value, Tail]) -> int:
-    """Of what the end is a multiple: of the lanes of every loop, unless single elements come last and nothing is kept."""
-    if not read and not nest.stores and masks_are_slow(nest.insts(), nest.p.target):
+    """Of what the end is a multiple: of the lanes of every loop, unless nothing is kept and any vector or element may come last."""
+    if not read and not nest.stores and (nest.may_repeat() or masks_are_slow(nest.insts(), nest.p.target)):
         return 1
     return nest.p.target.vector_nbytes
 
@@ -78,12 +77,13 @@ def _fill_up(nest: NestLoops, plan: TailPlan) -> None:
 def _may_end_early(nest: NestLoops) -> bool:
     if nest.counters:
         return False
-    return all(r.is_last and r.neutral is not None for r in nest.reductions)
+    return all(r.is_last and r.neutrals is not None for r in nest.reductions)
 
 
 def _tail_values(nest: NestLoops, plan: TailPlan) -> tuple[list[Value], list[Value]] | None:
     values = TailValues(nest.elements(), nest.members, plan.index, plan.key, plan.read)
-    return tail_of(values, nest.members, [inner for inner, _ in nest.stores])
+    extremes = {r.inst for r in nest.reductions if r.extreme is not None}
+    return tail_of(values, nest.members, [inner for inner, _ in nest.stores], extremes)
 
 
 def end_with_tail(nest: NestLoops, bases: tuple[Value, ...], plan: TailPlan, accumulators: list[Value]) -> list[Value]:
@@ -98,8 +98,13 @@ def end_with_tail(nest: NestLoops, bases: tuple[Value, ...], plan: TailPlan, acc
         assert found is not None, "planned"
         count = e.emit("sub", e.const(nest.extent), plan.stop)
         merged: list[Value] = []
-        for r, old, value in zip(nest.reductions, accumulators, found[0], strict=True):
-            merged += inline(e, r.inst.regions[0], [old, repeated(e, r.inst, value, count)])
+        old = iter(accumulators)
+        for r, value in zip(nest.reductions, found[0], strict=True):
+            if r.extreme is None:
+                new = [repeated(e, r.inst, value, count)]
+            else:
+                new = [value, nest.p.elements().at(r.inst.operands[1], nest.index(bases, plan.stop, 1))]
+            merged += r.merge(nest.p.elements(), [next(old) for _ in new], new)
         return [*merged, *found[1]]
 
     def none() -> Sequence[Value]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from eas.ir import Value
 from eas.schedule.elements import Known, axes
-from eas.schedule.masked_rows import emit_parts
+from eas.schedule.masked_rows import emit_parts, totals_of_parts
 from eas.schedule.masks import conjuncts
 from eas.schedule.members import mask_of
 from eas.schedule.row_parts import Inside, Row
@@ -34,6 +34,36 @@ def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     if bounds.lanes and all(mask is not None and _ends(mask, row) for mask in masks):
         return lambda: _overlap(nest, row, bounds.stop(nest.extent), len(bounds.lanes) == 1)
     return (lambda: _overlap(nest, row, row.end, not bounds.lanes)) if bounds.span is not None else None
+
+
+def plan_repeated(nest: NestLoops, row: Row) -> Callable[[], None] | None:
+    """Where all that the nest does is to look for extremes up to a bound: the last vector ends with it."""
+    bounds = row.bounds
+    if nest.lanes == 1 or nest.runs.modes or bounds.starts or bounds.span is not None or not nest.may_repeat():
+        return None
+    if not row.has_masks:
+        ends_inside = nest.lanes < nest.extent and nest.whole < nest.extent
+        return (lambda: nest.put(row.bases, _repeated(nest, row, nest.e.const(nest.extent)))) if ends_inside else None
+    is_bound = len(bounds.limits) == len(bounds.lanes) == 1
+    if row.tail is None or row.tail.read or not is_bound:
+        return None
+    return lambda: nest.put(row.bases, _repeated_up_to(nest, row), row.tail)
+
+
+def _repeated_up_to(nest: NestLoops, row: Row) -> list[Value]:
+    """The reductions of the elements in front of the bound."""
+    e, count = nest.e, row.bounds.end(nest.extent, 1)
+    regions = [e.region([], lambda: _repeated(nest, row, count)), e.region([], lambda: totals_of_parts(nest, row, has_full=False))]
+    return list(e.inst("if", [e.emit("ge", count, e.const(nest.lanes))], {}, regions).outs)
+
+
+def _repeated(nest: NestLoops, row: Row, count: Value) -> list[Value]:
+    """Whole vectors, and one that ends with the last element."""
+    e, lanes = nest.e, nest.lanes
+    whole = e.emit("and", count, e.const(-lanes))
+    accumulators = nest.full(row.bases, (e.const(0), whole), row.known, row.accumulators)
+    accumulators = nest.part(row.bases, whole, count, lanes, row.known, accumulators, last=e.emit("sub", count, e.const(lanes)))
+    return nest.totals(row.bases, count, None, accumulators)
 
 
 def least_run(nest: NestLoops) -> int:

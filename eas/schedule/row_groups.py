@@ -60,7 +60,7 @@ def _emit_group(nest: NestLoops, bases: tuple[Value, ...], group: Value) -> None
             full = bounds[0].end(whole, nest.lanes)
             for found in bounds[1:]:
                 full = e.emit("min", full, found.end(whole, nest.lanes))
-    sums = [nest.start() for _ in rows]
+    sums = [nest.start(row) for row in rows]
     if known or not masks:
         sums = _steps(nest, rows, (zero, full), known, sums)
     if masks and is_slow:

@@ -9,17 +9,16 @@ loop carries: the loop carries beside it how far its slot is filled, and the con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
+from eas.schedule.combines import IDEMPOTENT
 from eas.schedule.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Place, Slot
 from eas.schedule.masks import Bounds, conjuncts
 from eas.schedule.target import CpuTarget
 from eas.trampoline import Definition, evaluate
 from eas.types import Type
-
-_ONCE = frozenset({"max", "min", "and", "or"})  # combining with the same value again changes nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,17 +181,20 @@ class TailValues:
 
 
 def tail_of(
-    values: TailValues, members: Iterable[Inst], outs: Iterable[Value]
+    values: TailValues, members: Iterable[Inst], outs: Iterable[Value], extremes: Container[Inst]
 ) -> tuple[list[Value], list[Value]] | None:
-    """What reductions combine and what crosses the nest behind the bound; None where lanes differ."""
+    """What reductions combine and what crosses the nest behind the bound; None where lanes differ.
+
+    `extremes`: reductions to the first position of the best value. Of equal values that is the first behind the bound.
+    """
     combined: list[Value] = []
     for inst in members:
         name = inst.op.name
         if name == "store" and len(inst.operands) > 2 and values.is_off(inst.operands[2]):
             continue
-        if name == "reduce" and len(inst.operands) == 1:
+        if name == "reduce" and (len(inst.operands) == 1 or inst in extremes):
             found = values.at(inst.operands[0])
-            if found is None or not _can_repeat(inst, found, values.e):
+            if found is None or not (inst in extremes or _can_repeat(inst, found, values.e)):
                 return None
             combined.append(found)
         elif name not in ("load", "scan") and not (inst.op.has(Trait.ELEMENTWISE) and inst.op.is_pure):
@@ -205,7 +207,7 @@ def tail_of(
 
 def _can_repeat(reduce: Inst, value: Value, e: Emitter) -> bool:
     name = reduce.regions[0].body[0].op.name
-    if name in _ONCE:
+    if name in IDEMPOTENT:
         return True
     wide = not value.dtype.is_bool and (value.dtype.nbytes >= 4 or e.literals.get(value) == 0)
     return name == "add" and wide
@@ -213,7 +215,7 @@ def _can_repeat(reduce: Inst, value: Value, e: Emitter) -> bool:
 
 def repeated(e: Emitter, reduce: Inst, value: Value, count: Value) -> Value:
     """`value` combined with itself `count` times."""
-    if reduce.regions[0].body[0].op.name in _ONCE or e.literals.get(value) == 0:
+    if reduce.regions[0].body[0].op.name in IDEMPOTENT or e.literals.get(value) == 0:
         return value
     many = count if count.type == value.type else e.emit("cast", count, type=value.type)
     return e.emit("mul", value, many)

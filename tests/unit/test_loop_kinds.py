@@ -23,6 +23,7 @@ WORKS = {
     "store": "mk.store(out + {place}, v + 1, mask={mask})",
     "slot": "mk.store(out + {place}, v - mk.max(v, axis=AXIS, keep_dims=True), mask={mask})",
     "sum": "mk.store(out + mk.program_id(0), mk.sum(v))",
+    "extreme": "mk.store(out + mk.program_id(0), mk.max(v))",
     "rows": "mk.store(out + mk.arange(0, R), mk.sum(v, axis=1))",
     "columns": "mk.store(out + mk.arange(0, C), mk.sum(v, axis=0))",
     "argmax": "mk.store(out + {place}, v + mk.argmax(v, axis=AXIS, keep_dims=True).to(v.dtype), mask={mask})",
