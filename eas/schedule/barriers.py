@@ -107,13 +107,15 @@ class _Placer:
             return replace(inst, regions=tuple(r for r, _ in sides)), joined
         state = pending
         while True:  # what is pending at the end of the body meets its start
-            regions, end = [], state
+            regions, ends = [], [state]
             for region in inst.regions:
-                new, end = self.region(region, end)
+                new, end = self.region(region, ends[-1])
                 regions.append(new)
-            joined = state.join(end)
+                ends.append(end)
+            joined = state.join(ends[-1])
             if joined == state:
-                return replace(inst, regions=tuple(regions)), end.join(pending)
+                # A `while` ends behind its test; the body of a `for` may never run.
+                return replace(inst, regions=tuple(regions)), ends[1] if inst.op.name == "while" else ends[-1].join(pending)
             state = joined
 
 

@@ -1,4 +1,4 @@
-"""Regions that never run leave nothing behind: neither blocks that only they computed, nor ends of blocks that only they filled."""
+"""Regions that never run leave nothing behind: neither blocks that only they computed, nor ends of blocks, nor barriers."""
 
 from __future__ import annotations
 
@@ -102,3 +102,26 @@ def test_ends_of_carried_blocks(times, backend, mode):
     blocks = [np.where(np.arange(1024) < n, 2 * x[k : k + 1024], 0) for k in range(times)]
     want = np.concatenate([blocks[-1] if blocks else z, [b.sum() for b in blocks], np.zeros(6 - times)])
     np.testing.assert_array_equal(y, want)
+
+
+@eas.kernel
+def fold_in_while(x, y, n, N: eas.constexpr):
+    """The last test of a `while`, and the first one of the next, fold blocks in the same memory."""
+    i = mk.arange(0, N)
+    for row in range(n):
+        v = mk.load(x, row * N + i)
+        total = 0
+        while mk.max(v ^ total) < 90:
+            total += mk.max(v ^ total) % 3 + 7
+        mk.store(y, row, total)
+
+
+def test_loops_end_behind_their_test(backend, monkeypatch):
+    monkeypatch.setenv("EAS_SANITIZE", "1")
+    x, y = np.random.default_rng(0).integers(0, 40, (8, 256)).astype(np.int32), np.zeros(8, np.int32)
+    launch(backend, fold_in_while, x, y, 8, grid=1, N=256)
+    for row, got in zip(x, y, strict=True):
+        total = 0
+        while (row ^ total).max() < 90:
+            total += (row ^ total).max() % 3 + 7
+        assert got == total
