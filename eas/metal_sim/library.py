@@ -257,7 +257,7 @@ class Kernel:
             raise_error(self, launch, [launch.error])
 
     def _launch(self, shape: Shape, bindings: Sequence[Binding], memory: Mapping[int | str, int]) -> native.Launch:
-        launch = native.Launch(entry=self._code.entry)
+        launch = native.Launch(entry=self._code.entry, name=printable(self.name).encode())
         launch.threads, launch.groups, launch.grid_threads = shape.threads, shape.groups, shape.grid_threads
         for b in bindings:
             launch.buffers[b.parameter.index] = b.address

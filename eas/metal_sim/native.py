@@ -67,7 +67,7 @@ class Launch(ctypes.Structure):
         ("entry", P), ("buffers", P * MAX_SLOTS), ("threadgroup_nbytes", U * MAX_SLOTS),
         ("threads", U * 3), ("groups", U * 3), ("grid_threads", U * 3),
         ("config", Config), ("allow_exited", U), ("next_group", U), ("stop", U),
-        ("static_nbytes", U), ("error", Report), ("sanitizer", P),
+        ("static_nbytes", U), ("error", Report), ("sanitizer", P), ("name", ctypes.c_char_p),
     )  # fmt: skip
 
 
@@ -92,6 +92,7 @@ def _engine() -> ctypes.CDLL:
     loaded.eas_sim_sanitizer_nbytes.restype = ctypes.c_ulong
     assert loaded.eas_sim_launch_nbytes() == ctypes.sizeof(Launch), "native.py and engine.h differ"
     assert loaded.eas_sim_sanitizer_nbytes() == ctypes.sizeof(Sanitizer), "native.py and engine.h differ"
+    loaded.eas_sim_watch_faults()
     return loaded
 
 

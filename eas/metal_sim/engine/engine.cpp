@@ -291,12 +291,14 @@ extern "C" unsigned eas_sim_run(Launch* l) {
   begin_launch(w, l);
   unsigned total = l->groups[0] * l->groups[1] * l->groups[2];
   unsigned before = set_flush_mode(l->config.flush_subnormals ? 1 : 2);
+  Launch* outer = set_running(l);
   while (!__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE)) {
     unsigned index = __atomic_fetch_add(&l->next_group, 1, __ATOMIC_RELAXED);
     if (index >= total) break;
     begin_group(w, index);
     run_group(w);
   }
+  set_running(outer);
   set_flush_mode(before);
   return_worker(w);
   return 0;

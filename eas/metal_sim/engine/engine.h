@@ -62,6 +62,7 @@ struct Launch {
   unsigned static_nbytes;                    // out: threadgroup memory of variables
   Report error;                              // out: what ended the launch
   Sanitizer* sanitizer;
+  const char* name;                          // of the kernel
 };
 
 enum State : unsigned char { unstarted, running, at_barrier, at_exchange, finished };
@@ -97,6 +98,8 @@ inline Fiber* current_fiber() {
   return *(Fiber**)(here & ~(stack_nbytes - 1));
 }
 
+// The launch that this OS thread works for from now on, or null; returns the one before (faults.cpp).
+Launch* set_running(Launch* launch);
 // Record an error (the first one counts) and leave the running fiber for good.
 [[noreturn]] void abandon(Fiber* f, const Report& report);
 // Tell the sanitizer about barriers and new groups; it does nothing in a launch without one.
