@@ -188,6 +188,7 @@ def test_loader_never_crashes_on_noise():
             continue
 
 
+@needs_elf
 def test_unknown_functions_are_an_error():
     text = "declare void @eas_no_such_function()\ndefine void @f() {\n  call void @eas_no_such_function()\n  ret void\n}"
     with pytest.raises(elf.CannotLoad, match="eas_no_such_function"):
