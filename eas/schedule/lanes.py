@@ -430,24 +430,21 @@ class Lanes(Statements):
     def over_registers(self, count: int, carried: Sequence[Value], body: Callable[..., Sequence[Value]], vector: int = 1, hints: Sequence[str] = ()) -> list[Value]:
         """body(register, *carried) for each register number; a loop that the compiler unrolls."""
         before = self.register, self.num_registers, self.vector
-        self.num_registers, self.vector = count, vector
-        if count == vector == 1:
-            self.register = None
-            values = list(body(None, *carried))
-            self.register, self.num_registers, self.vector = before
-            return values
+        self.register, self.num_registers, self.vector = None, count, vector
 
         def inside(r: Value, *rest: Value) -> Sequence[Value]:
             self.register = r
-            numbers = np.arange(count)
-            self.e.tables[r] = (numbers // vector * vector)[:, None]
+            self.e.tables[r] = (np.arange(count) // vector * vector)[:, None]
             return body(r, *rest)
 
-        region = self.e.region([I32, *(v.type for v in carried)], inside, ["r", *hints])
-        attrs = {"lanes": vector, "unroll": not self.plan.is_serial}
-        inst = self.e.inst("loop", [self.e.const(0), self.e.const(count), *carried], attrs, [region])
-        self.register, self.num_registers, self.vector = before
-        return list(inst.outs)
+        try:
+            if count == vector == 1:
+                return list(body(None, *carried))
+            region = self.e.region([I32, *(v.type for v in carried)], inside, ["r", *hints])
+            attrs = {"lanes": vector, "unroll": not self.plan.is_serial}
+            return list(self.e.inst("loop", [self.e.const(0), self.e.const(count), *carried], attrs, [region]).outs)
+        finally:  # also where a body turns out not to work on vectors
+            self.register, self.num_registers, self.vector = before
 
 
 def _told(layout: Layout | None) -> dict[str, str]:

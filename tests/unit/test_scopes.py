@@ -7,8 +7,11 @@ import pytest
 
 import eas
 from eas import mk
-from eas.schedule.lanes import Lanes
+from eas.irtext import parse_module
+from eas.schedule.lane_vectors import NotVectors
+from eas.schedule.lanes import Lanes, Plan
 from eas.schedule.loops import Program
+from eas.schedule.metal_target import DEFAULT
 from eas.schedule.scopes import ScopedTable, Scopes
 from eas.schedule.statements import Statements
 
@@ -98,3 +101,15 @@ def test_no_lowering_knows_more_behind_a_region(lowering, monkeypatch):
     compiled = branch_kernel.compile(np.zeros(512, np.float32), np.zeros(256, np.float32), 5, N=256)
     _ = compiled.msl if lowering is Lanes else compiled.llvm
     assert set(seen) == {lowering}
+
+
+def test_a_loop_that_was_given_up_leaves_no_registers():
+    """What does not work on vectors is done again on single registers; nothing of the first attempt stays."""
+    lowering = Lanes(DEFAULT, Plan(32), parse_module("kernel k() spmd {\nyield\n}"))
+
+    def body(register):
+        raise NotVectors
+
+    with pytest.raises(NotVectors):
+        lowering.over_registers(8, (), body, 4)
+    assert (lowering.register, lowering.num_registers, lowering.vector) == (None, 1, 1)
