@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from eas.runtime.disk_cache import DiskCache, cache_at, write_atomically
 
 _folders: dict[int, Path] = {}  # process id -> its private folder: a fork makes its own
 _numbers = itertools.count()
+_PREFIX = "eas-sim-"
+_LEFT_AFTER_S = 24 * 3600
 
 
 def disk() -> DiskCache:
@@ -51,10 +54,22 @@ def private_folder() -> Path:
     folder = _folders.get(os.getpid())
     if folder is None or not folder.is_dir():
         with _told_as_unavailable():
-            folder = Path(tempfile.mkdtemp(prefix="eas-sim-"))
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        _remove_left_folders(folder.parent)
         _folders[os.getpid()] = folder
         atexit.register(_remove, os.getpid(), folder)
     return folder
+
+
+def _remove_left_folders(parent: Path) -> None:
+    """What killed processes of this user left there; a process that lives still makes itself a new one."""
+    with contextlib.suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
+                continue
+            status = entry.stat(follow_symlinks=False)
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _LEFT_AFTER_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _remove(process: int, folder: Path) -> None:

@@ -149,6 +149,14 @@ def test_a_hard_link_to_a_file_of_another_user_is_not_used(folder, tmp_path, bui
     assert [stored(7), len(builds)] == [7, 2]
 
 
+def test_a_folder_in_the_place_of_an_entry_is_no_error(folder, builds):
+    assert stored(22) == 22
+    entry = library_entry(folder)
+    entry.unlink()
+    entry.mkdir()
+    assert [stored(22), stored(22), len(builds)] == [22, 22, 2]
+
+
 @pytest.mark.parametrize("keep", [0, 1, 51, 52, 53, 1000])
 def test_a_part_of_an_entry_is_not_used(folder, builds, keep):
     assert stored(7) == 7
@@ -262,6 +270,29 @@ def test_private_folder_is_private_and_comes_back(monkeypatch):
     second = binaries.private_folder()
     assert second.is_dir()
     assert second != first
+
+
+def test_folders_that_killed_processes_left_go(tmp_path):
+    old, young, link, other = (tmp_path / name for name in ("eas-sim-old", "eas-sim-young", "eas-sim-link", "other"))
+    for folder in (old, young, other):
+        folder.mkdir()
+        (folder / "shim.pch").touch()
+    link.symlink_to(other)
+    for folder in (old, other):
+        os.utime(folder, (1, 1))
+    binaries._remove_left_folders(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["eas-sim-link", "eas-sim-young", "other"]
+    assert (other / "shim.pch").exists()
+
+
+@needs_root
+def test_folders_of_other_users_stay(tmp_path):
+    theirs = tmp_path / "eas-sim-theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    os.utime(theirs, (1, 1))
+    binaries._remove_left_folders(tmp_path)
+    assert theirs.exists()
 
 
 def test_the_copy_of_a_fork_leaves_the_folder_of_its_parent(tmp_path):
