@@ -235,6 +235,12 @@ objc_msgSend:
 #error "the fake knows x86-64 and aarch64"
 #endif
 
+extern "C" void* objc_msg_lookup_super(void** super, const Selector* selector) {  // {receiver, superclass}
+    Class* cls = static_cast<Class*>(super[1]);
+    if (void* found = objc::method_of(cls, selector)) return found;
+    eas_objc_unanswered(cls, selector);
+}
+
 // --- objects --------------------------------------------------------------------------------------
 
 namespace {
