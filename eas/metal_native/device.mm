@@ -1,0 +1,46 @@
+// The GPU of this machine, opened once.
+#include "eas_metal.h"
+
+#include <unistd.h>
+
+static id<MTLDevice> device;
+static pid_t opened_by;
+
+bool is_usable(void) {
+    if (!device || opened_by == getpid()) return true;
+    raise_error("use", "Metal cannot be used in a child after fork: start processes with the method \"spawn\"");
+    return false;
+}
+
+id<MTLDevice> the_device(void) {
+    if (!is_usable()) return nil;
+    if (!device) {
+        device = MTLCreateSystemDefaultDevice();
+        if (!device) {  // command-line tools without a window server
+            NSArray<id<MTLDevice>>* all = MTLCopyAllDevices();
+            if (all.count) device = [all objectAtIndex:0];
+        }
+        opened_by = getpid();
+    }
+    if (!device) raise_error("use", "this machine has no GPU that Metal can use");
+    return device;
+}
+
+static int newest_family(id<MTLDevice> gpu) {
+    for (int n = 12; n >= 1; n--)  // Apple1 is 1001
+        if ([gpu supportsFamily:static_cast<MTLGPUFamily>(1000 + n)]) return n;
+    return 0;
+}
+
+PyObject* device_info(PyObject* module, PyObject* none) {
+    @autoreleasepool {
+        id<MTLDevice> gpu = the_device();
+        if (!gpu) return nullptr;
+        return Py_BuildValue(
+            "{s:s,s:K,s:i,s:O,s:O,s:K,s:K,s:K,s:K}", "name", gpu.name.UTF8String, "registry_id", static_cast<unsigned long long>(gpu.registryID),
+            "family", newest_family(gpu), "has_unified_memory", gpu.hasUnifiedMemory ? Py_True : Py_False, "is_headless",
+            gpu.isHeadless ? Py_True : Py_False, "working_set_nbytes", static_cast<unsigned long long>(gpu.recommendedMaxWorkingSetSize),
+            "max_buffer_nbytes", static_cast<unsigned long long>(gpu.maxBufferLength), "max_threadgroup_nbytes",
+            static_cast<unsigned long long>(gpu.maxThreadgroupMemoryLength), "allocated_nbytes", static_cast<unsigned long long>(gpu.currentAllocatedSize));
+    }
+}

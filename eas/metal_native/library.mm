@@ -1,0 +1,99 @@
+// Metal text as pipelines.
+#include "eas_metal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+PyTypeObject* pipeline_type;
+
+static MTLLanguageVersion version_of(const char* language) {
+    if (!strcmp(language, "4.0")) return MTLLanguageVersion4_0;
+    return strcmp(language, "3.2") ? MTLLanguageVersion3_1 : MTLLanguageVersion3_2;
+}
+
+static MTLCompileOptions* options_for(const char* language, const char* math_mode) {
+    MTLCompileOptions* options = [MTLCompileOptions new];
+    options.languageVersion = version_of(language);
+    bool is_safe = !strcmp(math_mode, "safe"), is_fast = !strcmp(math_mode, "fast");
+    if (@available(macOS 15.0, *)) {
+        options.mathMode = is_safe ? MTLMathModeSafe : is_fast ? MTLMathModeFast : MTLMathModeRelaxed;
+        options.mathFloatingPointFunctions = is_fast ? MTLMathFloatingPointFunctionsFast : MTLMathFloatingPointFunctionsPrecise;
+    } else {
+        options.fastMathEnabled = is_fast;
+    }
+    return options;
+}
+
+// The pipeline of a kernel, or nil with its error; runs without the GIL, for compilers take their time.
+static id<MTLComputePipelineState> built(id<MTLDevice> gpu, NSString* source, NSString* name, MTLCompileOptions* options, NSError* __strong* told) {
+    NSError* error = nil;
+    id<MTLComputePipelineState> state = nil;
+    id<MTLLibrary> library = [gpu newLibraryWithSource:source options:options error:&error];
+    id<MTLFunction> function = [library newFunctionWithName:name];
+    if (function) state = [gpu newComputePipelineStateWithFunction:function error:&error];
+    *told = error;
+    return state;
+}
+
+PyObject* compile(PyObject* module, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"source", "name", "language", "math_mode", nullptr};
+    const char *source, *name, *language = "3.1", *math_mode = "safe";
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ss|ss", const_cast<char**>(names), &source, &name, &language, &math_mode)) return nullptr;
+    @autoreleasepool {
+        id<MTLDevice> gpu = the_device();
+        if (!gpu) return nullptr;
+        NSString* text = [NSString stringWithUTF8String:source];
+        NSString* kernel = [NSString stringWithUTF8String:name];
+        MTLCompileOptions* options = options_for(language, math_mode);
+        NSError* error = nil;
+        id<MTLComputePipelineState> state;
+        PyThreadState* others = PyEval_SaveThread();
+        state = built(gpu, text, kernel, options, &error);
+        PyEval_RestoreThread(others);
+        if (!state) return raise_ns_error("compile", error, name);
+        PipelineObject* self = PyObject_New(PipelineObject, pipeline_type);
+        if (!self) return nullptr;
+        self->state = (__bridge_retained void*)state;
+        self->name = copied(name);
+        return reinterpret_cast<PyObject*>(self);
+    }
+}
+
+static void pipeline_dealloc(PyObject* object) {
+    PipelineObject* self = reinterpret_cast<PipelineObject*>(object);
+    @autoreleasepool {
+        (void)(__bridge_transfer id)self->state;
+    }
+    free(self->name);
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static id<MTLComputePipelineState> state_of(PyObject* self) { return (__bridge id<MTLComputePipelineState>)reinterpret_cast<PipelineObject*>(self)->state; }
+static PyObject* get_name(PyObject* self, void*) { return PyUnicode_FromString(reinterpret_cast<PipelineObject*>(self)->name); }
+static PyObject* get_max_threads(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).maxTotalThreadsPerThreadgroup); }
+static PyObject* get_width(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).threadExecutionWidth); }
+static PyObject* get_static(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).staticThreadgroupMemoryLength); }
+
+static PyGetSetDef pipeline_fields[] = {
+    {"name", get_name, nullptr, "The kernel.", nullptr},
+    {"max_threads", get_max_threads, nullptr, "Threads that a threadgroup of it may have.", nullptr},
+    {"simd_width", get_width, nullptr, "Threads of a simdgroup.", nullptr},
+    {"static_threadgroup_nbytes", get_static, nullptr, "Threadgroup memory of its variables.", nullptr},
+    {},
+};
+
+static PyType_Slot pipeline_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A compiled kernel.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(pipeline_dealloc)},
+    {Py_tp_getset, pipeline_fields},
+    {},
+};
+
+static PyType_Spec pipeline_spec = {"eas._metal.Pipeline", sizeof(PipelineObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, pipeline_slots};
+
+int add_library(PyObject* module) {
+    pipeline_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&pipeline_spec));
+    return pipeline_type ? PyModule_AddType(module, pipeline_type) : -1;
+}

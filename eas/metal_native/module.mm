@@ -1,0 +1,19 @@
+// The Python module `eas._metal`.
+#include "eas_metal.h"
+
+static PyMethodDef functions[] = {
+    {"device_info", device_info, METH_NOARGS, "What the GPU says of itself, as a dict."},
+    {"compile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(compile)), METH_VARARGS | METH_KEYWORDS, "compile(source, name, language='3.1', math_mode='safe'): the pipeline of a kernel."},
+    {"allocate", allocate, METH_VARARGS, "allocate(nbytes, private=False): a new buffer."},
+    {"wrap", wrap, METH_VARARGS, "wrap(address, nbytes, owner): whole pages of memory as a buffer, without a copy."},
+    {},
+};
+
+static int fill(PyObject* module) {
+    return add_errors(module) || add_memory(module) || add_library(module) || add_stream(module) || add_launch(module) ? -1 : 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "eas._metal", "Metal for eas: devices, memory, pipelines, streams.", 0, functions, slots, nullptr, nullptr, nullptr};
+
+PyMODINIT_FUNC PyInit__metal(void) { return PyModuleDef_Init(&definition); }
