@@ -138,6 +138,12 @@ sim_cache_dir = Setting(
     "EAS_SIM_CACHE_DIR", "", Kind("a directory", _parse_sim_cache_dir),
     "what the software Metal has compiled; by default the folder sim of the disk cache",
 )
+metal = Setting(
+    "EAS_METAL", "native", _one_of("native", "software"),
+    "what the mps backend runs on: Apple's Metal, or on Linux a software Metal behind the same runtime",
+)
+fake_family = Setting("EAS_FAKE_FAMILY", "9", _integer(7, 9), "the Apple GPU family that the software Metal stands for under EAS_METAL=software")
+fake_seed = Setting("EAS_FAKE_SEED", "0", _integer(0), "chooses the order of commands that Metal does not order, under EAS_METAL=software")
 sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong accesses on the software Metal")
 num_threads = Setting("EAS_NUM_THREADS", "0", _integer(0), "worker threads of the CPU backend; 0: all cores")
 max_in_flight = Setting("EAS_MAX_IN_FLIGHT", "64", _integer(1), "launches with _sync=False that may be pending at once")

@@ -59,13 +59,25 @@ def device_of(device: object) -> Device:
     if found is not None and index in ("", "0"):
         return found
     if name == "mps" and index in ("", "0"):
-        return _software_metal()
+        return _metal_device()
     raise UnknownDevice(f"there is no device named {str(device)!r}", hint='device="cpu"')
 
 
-def _software_metal() -> Device:
-    """The Metal device of programs that run under `EAS_BACKEND=sim`: host memory."""
+def _metal() -> Device:
+    """The GPU: shared buffers, which the CPU sees as memory of its own."""
+    from eas.runtime.metal import MetalRuntime
+
+    runtime = require(get_runtime("mps"))
+    assert isinstance(runtime, MetalRuntime)
+    add_device(Device("mps", CPU.dlpack_type, runtime.memory.allocate, runtime.synchronize))
+    return _devices["mps"]
+
+
+def _metal_device() -> Device:
+    """The Metal device: the GPU, or host memory under `EAS_BACKEND=sim`."""
     runtime = get_runtime()
+    if runtime.name == "mps" or (runtime.name != "sim" and get_runtime("mps").is_available()):
+        return _metal()
     if runtime.name != "sim":
         raise BackendUnavailable(
             f"there is no Metal device on the {runtime.name} backend",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import Error
+from eas.errors import EasError
 from eas.metal_sim import native
 from eas.metal_sim.library import Kernel, Library
 from eas.metal_sim.reports import raise_error
@@ -160,7 +160,7 @@ def _told(action: Callable[[], int], error: int, failed: int) -> int:
     try:
         return action()
     except Exception as raised:  # C cannot take exceptions, and every one of them has to reach the user
-        _write(error, raised.message if isinstance(raised, Error) else f"{type(raised).__name__}: {raised}")
+        _write(error, raised.message if isinstance(raised, EasError) else f"{type(raised).__name__}: {raised}")
         return failed
 
 

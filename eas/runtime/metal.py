@@ -1,36 +1,193 @@
-"""The Apple GPU backend; this version knows only what a machine is missing for it."""
+"""The Apple GPU backend: Metal text on `eas._metal`, which is Objective-C++ on a Mac, and the same on a fake Metal on Linux."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple, cast
 
+import numpy as np
+
+from eas import config
+from eas.errors import EasError, LaunchError
 from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime.launch_settings import setting_now
+from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
+from eas.runtime.metal_memory import PAGE, MetalMemory, Place
 
 EXTENSION = "eas._metal"
+BUILD = "python tools/build_metal_ext.py"
+HINTS = {
+    "fault": "the kernel touched memory outside of its buffers: EAS_BACKEND=interp or EAS_CHECK_BOUNDS=1 on the CPU name the line",
+    "timeout": "the GPU ended it after some seconds: give each program less work",
+    "memory": "eas.empty_cache() frees buffers that are kept for later",
+    "removed": "the GPU is gone: start the process again",
+    "compile": "this Metal text should compile: please report it with the text of to_msl()",
+}
+
+
+class Staged(NamedTuple):
+    """An array that is no memory of Metal: its copy in a buffer."""
+
+    array: np.ndarray
+    place: Place
+    is_written: bool
+
+
+class Pending(NamedTuple):
+    """A launch that has not been waited for, and what is left to do when it has ended."""
+
+    executable: Executable
+    launch: MetalLaunch
+    staged: list[Staged]
 
 
 class MetalRuntime(Runtime):
-    """Will run Metal kernels on the GPU of a Mac."""
+    """Runs generated Metal text on the GPU of a Mac."""
 
     name = "mps"
     used_hints = frozenset({"num_warps"})
 
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._plans: dict[tuple[str, str], Any] = {}
+        self._pending: list[Pending] = []
+        self._stream: Any = None
+        self._metal: ModuleType | None = None
+        self._memory: MetalMemory | None = None
+        self.copies = 0
+        """Arguments that had to be copied to the GPU's memory, so far."""
+
     def why_unavailable(self) -> str | None:
         platform: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
-        if platform != "darwin":
-            return f"Metal needs macOS, this is {platform}"
+        is_software = config.metal() == "software"
+        if platform != "darwin" and not is_software:
+            return f"Metal needs macOS, this is {platform} (EAS_METAL=software runs it on the software Metal)"
         try:
-            import_module(EXTENSION)
-        except (
-            ImportError,
-            OSError,
-        ) as error:  # OSError: it is there, but its libraries do not load
-            return f"{EXTENSION} cannot be imported ({error}); run tools/build_metal_ext.py"
-        return "the native Metal runtime is not part of this version yet"
+            self.extension()
+        except (ImportError, OSError) as error:  # OSError: it is there, but its libraries do not load
+            return f"{EXTENSION} cannot be imported ({error}); run {'EAS_METAL=software ' if is_software else ''}{BUILD}"
+        except EasError as error:
+            return error.message
+        return None
+
+    def extension(self) -> ModuleType:
+        """The loaded `eas._metal`, with a device."""
+        if self._metal is not None:
+            return self._metal
+        with self._lock:
+            if self._metal is None:
+                metal = import_module(EXTENSION)
+                if config.metal() == "software":
+                    _start_fake(metal)
+                try:
+                    metal.device_info()
+                except metal.Error as error:
+                    raise LaunchError(str(error.args[1])) from None
+                self._memory = MetalMemory(metal)
+                self._metal = metal
+        return self._metal
+
+    @property
+    def memory(self) -> MetalMemory:
+        """The buffers of this process."""
+        self.extension()
+        assert self._memory is not None
+        return self._memory
 
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
     ) -> None:
         require(self)
+        launch = prepare(cast(MetalExecutable, executable), args, grid)
+        with self._lock:
+            staged: list[Staged] = []
+            try:
+                self._encode(launch, staged)
+            except self.extension().Error as error:  # type: ignore[attr-defined]  # the extension's own
+                raise _refusal(executable.name, error) from None
+            self._pending.append(Pending(executable, launch, staged))
+            if sync:
+                self.synchronize()
+
+    def synchronize(self) -> None:
+        """Every launch has ended and its results are in memory; raises what failed."""
+        with self._lock:
+            pending, self._pending = self._pending, []
+            if self._stream is None:
+                return
+            try:
+                self._stream.wait()
+            except self.extension().Error as error:  # type: ignore[attr-defined]
+                names = ", ".join(dict.fromkeys(p.executable.name for p in pending))
+                raise _refusal(names, error) from None
+            finally:
+                for p in pending:
+                    self.memory.returned.extend(s.place.buffer for s in p.staged)
+            for p in pending:
+                for s in p.staged:
+                    if s.is_written:
+                        s.array[...] = np.frombuffer(s.place.buffer, np.uint8, s.array.nbytes).view(s.array.dtype)
+                p.launch.finish(p.executable.name)
+
+    # --- one launch -------------------------------------------------------------------------------
+
+    def _encode(self, launch: MetalLaunch, staged: list[Staged]) -> None:
+        code = launch.code
+        written = {index: is_written for _, index, is_written in code.buffers}
+        if code.log_index is not None:
+            written[code.log_index] = True
+        places = []
+        for index, is_written in written.items():
+            array = launch.bound[index]
+            if not array.nbytes:
+                places.append(Place(self.memory.buffer(PAGE), 0, 0))
+                continue
+            place = self.memory.place_of(array.ctypes.data, array.nbytes)
+            if place is None:
+                place = self._copied(array)
+                staged.append(Staged(array, place, is_written))
+            places.append(place)
+        constants = b"" if code.scalars_index is None else launch.bound[code.scalars_index].tobytes()
+        if 0 in launch.grid:
+            return
+        self._plan(code, tuple(written.items()))(self._the_stream(), tuple(places), constants, launch.grid)
+
+    def _copied(self, array: np.ndarray) -> Place:
+        buffer = self.memory.buffer(array.nbytes)
+        np.frombuffer(buffer, np.uint8, array.nbytes)[...] = array.view(np.uint8)
+        self.copies += 1
+        return Place(buffer, 0, array.nbytes)
+
+    def _plan(self, code: MetalCode, slots: tuple[tuple[int, bool], ...]) -> Any:
+        key = (code.text, code.math_mode)
+        found = self._plans.get(key)
+        if found is None:
+            metal = self.extension()
+            pipeline = metal.compile(code.text, code.name, language=code.language, math_mode=code.math_mode)
+            found = self._plans[key] = metal.Plan(pipeline, slots, code.scalars_index or 0, (code.threads, 1, 1))
+        return found
+
+    def _the_stream(self) -> Any:
+        if self._stream is None:
+            self._stream = self.extension().Stream(max_in_flight=setting_now(config.max_in_flight))
+        return self._stream
+
+
+def _refusal(names: str, error: Exception) -> LaunchError:
+    kind, text = error.args
+    return LaunchError(f"kernel {names} failed on the GPU ({kind}): {text}", hint=HINTS.get(kind, ""))
+
+
+def _start_fake(metal: ModuleType) -> None:
+    from eas.metal_fake.hooks import Hooks
+
+    library = ctypes.CDLL(metal.__file__)
+    if not hasattr(library, "eas_fake_register"):
+        raise LaunchError(f"{EXTENSION} is built for a Mac, not for the software Metal")
+    if not hasattr(metal, "hooks"):
+        metal.hooks = Hooks(library, config.fake_family(), config.fake_seed(), config.sanitize())  # type: ignore[attr-defined]

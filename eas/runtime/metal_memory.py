@@ -1,0 +1,101 @@
+"""Memory of the Metal device: buffers by size, used again, and the buffer that an address lies in."""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+PAGE = mmap.PAGESIZE
+MAX_FREE_NBYTES = 512 << 20  # kept for later; what exceeds it goes back to Metal
+
+
+class Place(NamedTuple):
+    """Bytes of a buffer."""
+
+    buffer: Any
+    offset: int
+    nbytes: int
+
+
+class MetalBlock:
+    """The memory of one tensor; its buffer goes back to the pool with the last array that looks at it."""
+
+    __slots__ = ("__array_interface__", "_buffer", "_memory")
+
+    def __init__(self, memory: MetalMemory, buffer: Any, nbytes: int) -> None:
+        self._memory, self._buffer = memory, buffer
+        self.__array_interface__ = {"version": 3, "shape": (nbytes,), "typestr": "|u1", "data": (buffer.address, False)}
+
+    def __del__(self) -> None:
+        self._memory.returned.append(self._buffer)  # the collector may run this anywhere: no lock
+
+
+class MetalMemory:
+    """All shared buffers of this process."""
+
+    def __init__(self, extension: Any) -> None:
+        self._metal = extension
+        self.returned: deque[Any] = deque()
+        self._free: dict[int, list[Any]] = {}
+        self._free_nbytes = 0
+        self._starts: list[int] = []  # of all buffers that are alive, ascending
+        self._buffers: list[Any] = []
+        self._lock = threading.RLock()
+
+    def allocate(self, nbytes: int) -> Array:
+        """That many bytes of shared memory, with arbitrary contents."""
+        return np.asarray(MetalBlock(self, self.buffer(nbytes), nbytes))
+
+    def buffer(self, nbytes: int) -> Any:
+        """A buffer of at least so many bytes; give it back by appending it to `returned`."""
+        size = max(PAGE, -(-nbytes // PAGE) * PAGE)
+        with self._lock:
+            self._collect()
+            if self._free.get(size):
+                self._free_nbytes -= size
+                return self._free[size].pop()
+            made = self._metal.allocate(size)
+            at = bisect.bisect(self._starts, made.address)
+            self._starts.insert(at, made.address)
+            self._buffers.insert(at, made)
+            return made
+
+    def place_of(self, address: int, nbytes: int) -> Place | None:
+        """Where bytes of the process lie in a buffer of ours, or None."""
+        with self._lock:
+            at = bisect.bisect(self._starts, address) - 1
+            if at < 0:
+                return None
+            buffer = self._buffers[at]
+        offset = address - buffer.address
+        return Place(buffer, offset, nbytes) if offset + nbytes <= buffer.nbytes else None
+
+    def release(self) -> int:
+        """Give free buffers back to Metal; the number of bytes that were."""
+        with self._lock:
+            self._collect()
+            released, self._free_nbytes = self._free_nbytes, 0
+            for buffer in [b for blocks in self._free.values() for b in blocks]:
+                self._forget(buffer)
+            self._free.clear()
+            return released
+
+    def _collect(self) -> None:
+        while self.returned:
+            buffer = self.returned.popleft()
+            if self._free_nbytes + buffer.nbytes <= MAX_FREE_NBYTES:
+                self._free.setdefault(buffer.nbytes, []).append(buffer)
+                self._free_nbytes += buffer.nbytes
+            else:
+                self._forget(buffer)
+
+    def _forget(self, buffer: Any) -> None:
+        at = bisect.bisect_left(self._starts, buffer.address)
+        del self._starts[at], self._buffers[at]
