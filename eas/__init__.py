@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eas.compiler import CompiledKernel
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
+    from eas.runtime import synchronize
     from eas.tensor import (
         MemoryStats,
         Tensor,
@@ -49,6 +50,7 @@ _HOMES = {
     "autotune": "eas.autotune",
     "constexpr": "eas.frontend.constexpr",
     "kernel": "eas.kernel",
+    "synchronize": "eas.runtime",
     "torch_op": "eas.torch_op",
 } | dict.fromkeys(
     [
@@ -88,6 +90,7 @@ __all__ = [
     "randn",
     "release_memory",
     "runtime",
+    "synchronize",
     "tensor",
     "to_dlpack",
     "to_torch",

@@ -25,6 +25,7 @@ __all__ = [
     "UnknownBackend",
     "get_runtime",
     "require",
+    "synchronize",
 ]
 
 Grid = tuple[int, int, int]
@@ -152,6 +153,12 @@ def get_runtime(backend: str | None = None) -> Runtime:
     if name == "auto":
         return _first_available()
     return _runtime(ALIASES.get(name, name))
+
+
+def synchronize() -> None:
+    """Wait until every launch of this process has ended, on all backends; raises what failed."""
+    for runtime in list(_runtimes.values()):
+        runtime.synchronize()
 
 
 def require(runtime: Runtime) -> Runtime:

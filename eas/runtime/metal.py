@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
 import threading
@@ -90,6 +91,7 @@ class MetalRuntime(Runtime):
                     raise LaunchError(str(error.args[1])) from None
                 self._memory = MetalMemory(metal)
                 self._metal = metal
+                atexit.register(self._at_exit)
         return self._metal
 
     @property
@@ -108,7 +110,7 @@ class MetalRuntime(Runtime):
             staged: list[Staged] = []
             try:
                 self._encode(launch, staged)
-            except self.extension().Error as error:  # type: ignore[attr-defined]  # the extension's own
+            except self.extension().Error as error:
                 raise _refusal(executable.name, error) from None
             self._pending.append(Pending(executable, launch, staged))
             if sync:
@@ -122,7 +124,7 @@ class MetalRuntime(Runtime):
                 return
             try:
                 self._stream.wait()
-            except self.extension().Error as error:  # type: ignore[attr-defined]
+            except self.extension().Error as error:
                 names = ", ".join(dict.fromkeys(p.executable.name for p in pending))
                 raise _refusal(names, error) from None
             finally:
@@ -133,6 +135,14 @@ class MetalRuntime(Runtime):
                     if s.is_written:
                         s.array[...] = np.frombuffer(s.place.buffer, np.uint8, s.array.nbytes).view(s.array.dtype)
                 p.launch.finish(p.executable.name)
+
+    def _at_exit(self) -> None:
+        """The GPU must not work on memory that a process gives back: it ends after its launches."""
+        try:
+            self.synchronize()
+        except EasError as error:
+            print(f"eas: a launch failed, and nobody synchronized: {error}", file=sys.stderr)
+        self._stream = None
 
     # --- one launch -------------------------------------------------------------------------------
 

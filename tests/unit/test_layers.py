@@ -24,7 +24,7 @@ ir irtext
 analysis cost ranges indexing uniformity
 passes | frontend mk
 schedule
-codegen | metal_sim runtime
+codegen | metal_sim metal_native metal_fake runtime
 interop
 summary warm_start
 compiler lowering

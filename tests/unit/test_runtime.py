@@ -122,10 +122,15 @@ def test_unavailable_backends_refuse_to_run(row):
 
 def test_metal_says_which_part_is_missing(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
-    assert MetalRuntime().why_unavailable() == "Metal needs macOS, this is linux"
+    assert MetalRuntime().why_unavailable() == "Metal needs macOS, this is linux (EAS_METAL=software runs it on the software Metal)"
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setitem(sys.modules, "eas._metal", None)  # an import of it fails
-    assert "eas._metal cannot be imported" in (MetalRuntime().why_unavailable() or "")
+    said = MetalRuntime().why_unavailable() or ""
+    assert "eas._metal cannot be imported" in said
+    assert said.endswith("run python tools/build_metal_ext.py")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("EAS_METAL", "software")
+    assert (MetalRuntime().why_unavailable() or "").endswith("run EAS_METAL=software python tools/build_metal_ext.py")
 
 
 def test_run_and_benchmark_launch_as_often_as_said():
