@@ -19,6 +19,7 @@ import numpy as np
 from eas import config
 from eas._version import __version__
 from eas.runtime import get_runtime
+from eas.runtime.host_target import host_target
 
 BACKENDS = ("interp", "cpu", "sim", "mps")
 MIN_CLANG = 19  # older ones lack _Float16 and __bf16, which Metal's half and bfloat need
@@ -48,9 +49,18 @@ def _versions() -> list[Row]:
         ("version", __version__),
         ("python", f"{platform.python_version()} ({platform.python_implementation()})"),
         ("platform", f"{platform.platform()}, {os.cpu_count()} cores"),
+        ("cpu", _cpu()),
         ("numpy", np.__version__),
         ("llvmlite", _installed_version("llvmlite") or "not installed"),
     ]
+
+
+def _cpu() -> str:
+    """What code is made for."""
+    target = host_target()
+    caches = target.caches
+    sizes = f"L1 {caches.l1 >> 10} KiB, L2 {caches.l2 >> 10} KiB, last {caches.last >> 20} MiB"
+    return f"{target.name}, vectors of {target.vector_nbytes} bytes, {sizes} (EAS_CPU={config.cpu()})"
 
 
 def _backend(name: str) -> str:

@@ -23,10 +23,11 @@ from eas.lib.arrays import (
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.matmul import matmul as matrix_product
 from eas.lib.matmul import matvec
-from eas.lib.sizes import PROGRAMS_PER_THREAD, dot_tiles, on_metal, tile
+from eas.lib.sizes import CACHES, PROGRAMS_PER_THREAD, dot_tiles, on_metal, power_of_2, tile
 from eas.runtime.host_cpu import num_threads
 
-INT8_ROWS, INT8_COLS = 32, 1024  # weights of a step: 32 KiB, an L1 cache
+INT8_ROWS = 32
+INT8_COLS = power_of_2(CACHES.l1 // INT8_ROWS)  # weights of a step fill L1: 1024 of 32 KiB
 
 
 @kernel

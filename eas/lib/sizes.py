@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from eas import config, mk
+from eas.runtime.host_target import host_caches
 from eas.runtime.launch_settings import setting_now
 
+_F32 = 4  # bytes
+
+
+def power_of_2(most: int) -> int:
+    """The largest one that is not above `most`."""
+    return 1 << max(0, most.bit_length() - 1)
+
+
+CACHES = host_caches()  # of the machine that runs this process; on Metal its own sizes count
 FLAT_BLOCK = 4096  # elements of a program that streams through memory
-ROW_BLOCK = 32768  # longest row kept in one block: 128 KiB of f32, which any L2 cache holds
-LOOP_BLOCK = 4096  # step through rows that are longer: 16 KiB of f32, half an L1 cache
+ROW_BLOCK = power_of_2(CACHES.l2 // 8 // _F32)  # longest row kept in one block, beside what is made of it: 32768 of 1 MiB
+LOOP_BLOCK = power_of_2(CACHES.l1 // 2 // _F32)  # step through rows that are longer: 4096 of 32 KiB
 SUM_BLOCK = 1 << 14  # fewest elements that become one partial sum; at most 16 times as many do
 PARTIAL_SUMS = 64  # of a large array: enough for many threads, few to add
-TILE = 64  # edge of a square f32 tile: 16 KiB
+TILE = power_of_2(math.isqrt(CACHES.l1 // 2 // _F32))  # edge of a square f32 tile that is half of L1: 64
 DOT_TILE = (64, 64, 128)  # small, so that threads finish together
 SCORES_TILE = 128  # edge of the block of scores that attention holds
 SMALL = 64  # edge of a product that is one tile anywhere

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import math
+
 from eas import mk
 from eas.lib.arrays import Array, check_small, need, result
 from eas.lib.kernels import constexpr, kernel
-from eas.lib.sizes import tile
+from eas.lib.sizes import CACHES, power_of_2, tile
 
-TRANSPOSE_TILE = (256, 256)  # what an L2 cache holds, with rows long enough to be streamed
+TRANSPOSE_TILE = (power_of_2(math.isqrt(CACHES.l2 // 4 // 4)),) * 2  # a quarter of L2 in f32, with rows long enough to be streamed: 256
 
 @kernel
 def transpose_kernel(x, y, M, N, BM: constexpr, BN: constexpr):

@@ -44,7 +44,8 @@ def target_of(host: HostCpu, level: str, caches: Caches) -> CpuTarget:
     """A machine at a level, of which it must have all that belongs to it."""
     if level == "native":
         found = _widest(host)
-        return replace(found, triple="", cpu="", caches=caches)
+        has_f16 = found.has_f16 and (host.arch != "x86_64" or "f16c" in host.flags)
+        return replace(found, triple="", cpu="", has_f16=has_f16, caches=caches)
     missing = _NEEDED[level] - host.flags
     if host.arch != "x86_64" or missing:
         lack = f"has no {', '.join(sorted(missing))}" if host.arch == "x86_64" else f"is {host.arch}"

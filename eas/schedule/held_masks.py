@@ -21,8 +21,8 @@ class HeldMasks:
         self, target: CpuTarget, middle: tuple[int, int] | None = None, inside: frozenset[Known] = frozenset()
     ) -> None:
         self.middle, self.inside = middle, inside  # lanes between which these conditions hold
-        # Elsewhere a mask has registers of its own, and is not made again and again.
-        self.needs_words = target.name == "avx2"
+        # Else a mask has registers of its own, and is not made again and again; or loads have none.
+        self.needs_words = target.has_cheap_masks and not target.has_mask_registers
         self.held: dict[frozenset[Known], Value] = {}
         self.any_lane: dict[frozenset[Known], Value] = {}
 

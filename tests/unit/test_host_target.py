@@ -44,6 +44,7 @@ def possible_levels():
         (SKYLAKE, "x86-64-v3", "avx2", "x86-64-v3"),
         (SKYLAKE, "x86-64-v2", "sse4.2", "x86-64-v2"),
         (HASWELL, "native", "avx2", ""),
+        (HostCpu("x86_64", _V3 - {"f16c"}, ""), "native", "avx2", ""),
         (HostCpu("x86_64", _V2, ""), "native", "sse4.2", ""),
         (HostCpu("x86_64", frozenset(), ""), "native", "sse4.2", ""),
         (M1, "native", "neon", ""),
@@ -52,6 +53,7 @@ def possible_levels():
 def test_targets_of_machines(host, level, name, cpu):
     target = target_of(host, level, Caches(l2=1 << 19))
     assert (target.name, target.cpu, target.triple, target.caches.l2) == (name, cpu, "", 1 << 19)
+    assert target.has_f16 == (name == "neon" or (name != "sse4.2" and "f16c" in host.flags))
 
 
 def test_levels_have_the_names_of_the_setting_and_their_widths():
