@@ -21,6 +21,7 @@ from eas.metal_sim.tokens import (
     line_of,
     split_at_commas,
     tokenize,
+    unmatched,
 )
 
 ERASED = frozenset(["device", "thread", "threadgroup", "threadgroup_imageblock", "vertex", "fragment"])
@@ -118,6 +119,15 @@ class _Reader:
         self.values: dict[str, bool] = {}  # function constant -> is it defined
 
     def read(self) -> Source:
+        bracket = unmatched(self.tokens)
+        if bracket is not None:
+            raise self._error(bracket, f"Metal: the bracket {bracket.text} has no partner")
+        try:
+            return self._read()
+        except IndexError:  # a name, a bracket or a value that a declaration must have is not there
+            raise MetalSourceError("Metal: the text has a declaration that is not complete") from None
+
+    def _read(self) -> Source:
         self._declarations(0, len(self.tokens), ())
         for name, call, token in self.instantiations:
             made = self.templates.get(call.split("<")[0].removeprefix("::"))

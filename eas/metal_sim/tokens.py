@@ -58,6 +58,17 @@ def closing(tokens: Sequence[Token], at: int) -> int:
     return len(tokens) - 1
 
 
+def unmatched(tokens: Sequence[Token]) -> Token | None:
+    """A bracket that is never closed, or that closes none."""
+    opened: list[Token] = []
+    for token in tokens:
+        if token.text in OPENING:
+            opened.append(token)
+        elif token.text in CLOSING and (not opened or OPENING[opened.pop().text] != token.text):
+            return token
+    return opened[-1] if opened else None
+
+
 def closing_angle(tokens: Sequence[Token], at: int) -> int:
     """The index of the `>` that closes the template list opened at `at`."""
     depth, i = 0, at
