@@ -1,5 +1,6 @@
 """Options and fixtures of all pytest suites."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -14,7 +15,9 @@ os.environ.setdefault("EAS_VERIFY", "1")  # every pass of every test is checked
 
 
 def pytest_configure(config):
-    """What the software Metal compiles is found by its content, so tests may share it."""
+    """The CPU of `--vector-bytes`. What the software Metal compiles is found by its content, so tests may share it."""
+    if config.getoption("--vector-bytes"):
+        os.environ["EAS_CPU"] = _level(config.getoption("--vector-bytes"))
     if "EAS_SIM_CACHE_DIR" not in os.environ and hasattr(config, "cache"):
         os.environ["EAS_SIM_CACHE_DIR"] = str(config.cache.mkdir("eas-sim"))
 
@@ -44,6 +47,7 @@ def pytest_unconfigure():
 def pytest_addoption(parser):
     parser.addoption("--backend", default="", help="comma list for tests/backend; default: every available one")
     parser.addoption("--one-in", type=int, default=1, metavar="N", help="only about one test in N, always the same ones")
+    parser.addoption("--vector-bytes", type=int, default=0, choices=(0, 16, 32, 64), help="the vectors of the CPU backend; default: EAS_CPU")
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden; then read the diff")
 
 
@@ -67,16 +71,47 @@ def available_backends(config):
     return asked or [b.name for b in BACKENDS if get_runtime(b.name).is_available()]
 
 
+def _levels():
+    """The values of EAS_CPU that this machine can run, by the bytes of their vectors, and `native`."""
+    from eas.errors import InvalidSetting
+    from eas.runtime.host_cpu import host_cpu
+    from eas.runtime.host_target import target_of
+    from eas.schedule.target import LEVELS, Caches
+
+    found = {}
+    for level in (*LEVELS, "native"):
+        with contextlib.suppress(InvalidSetting):
+            found[target_of(host_cpu(), level, Caches()).vector_nbytes] = level
+    return found
+
+
+def _level(nbytes):
+    level = _levels().get(nbytes)
+    if level is None:
+        raise pytest.UsageError(f"--vector-bytes {nbytes}: this machine has vectors of {', '.join(map(str, sorted(_levels())))} bytes")
+    return level
+
+
 def pytest_generate_tests(metafunc):
-    if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", available_backends(metafunc.config), indirect=True)
+    if "backend" not in metafunc.fixturenames:
+        return
+    names = available_backends(metafunc.config)
+    params = [pytest.param((name, None), id=name) for name in names]
+    is_asked = metafunc.config.getoption("--vector-bytes") or os.environ.get("EAS_CPU")
+    if "cpu" in names and not is_asked and metafunc.definition.get_closest_marker("every_width"):
+        others = {nbytes: level for nbytes, level in _levels().items() if level != "native"}
+        params += [pytest.param(("cpu", level), id=f"cpu-{nbytes}-bytes") for nbytes, level in others.items()]
+    metafunc.parametrize("backend", params, indirect=True)
 
 
 @pytest.fixture
 def backend(request, monkeypatch):
-    """Runs the test once per backend; launches go there."""
-    monkeypatch.setenv("EAS_BACKEND", request.param)
-    return request.param
+    """Runs the test once per backend, and with the mark `every_width` at every width of the CPU; launches go there."""
+    name, level = request.param
+    monkeypatch.setenv("EAS_BACKEND", name)
+    if level is not None:
+        monkeypatch.setenv("EAS_CPU", level)
+    return name
 
 
 @pytest.fixture

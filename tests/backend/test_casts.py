@@ -70,6 +70,7 @@ def interesting(src: DType) -> list:
     return edges(src) + [nearest(float(x), src) for x in [*whole, *near, *fractions]] + sample(src, 50, 0)
 
 
+@pytest.mark.every_width
 @pytest.mark.parametrize("src", TABLE["cast"].dtypes, ids=str)
 def test_cast_follows_the_rule_for_every_target(backend, src):
     need_dtype(backend, src)
@@ -101,6 +102,22 @@ def test_bitcast_keeps_every_bit(backend, src):
     x = stored if src.np_storage == src.np_compute else Tensor(stored, src)
     for dst, out in run(backend, x, targets, True).items():
         np.testing.assert_array_equal(storage(out)[:-1].view(codes.dtype), codes, err_msg=f"{src} as {dst}")
+
+
+@pytest.mark.every_width
+def test_all_halves_and_what_is_between_them(backend):
+    """Also on processors that have no instruction for f16."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    wide = np.zeros(halves.size, np.float32)
+    launch(backend, stored_kernel, halves, wide, halves.size, grid=mk.cdiv(halves.size, BLOCK))
+    np.testing.assert_array_equal(wide, halves.astype(np.float32))
+    finite = np.sort(wide[np.isfinite(wide)])
+    middle = np.append((finite[:-1] + finite[1:]) / 2, np.float32([65520, -65520]))
+    around = np.concatenate([np.nextafter(middle, np.float32(side)) for side in (-np.inf, np.inf)] + [middle])
+    narrow = np.zeros(around.size, np.float16)
+    launch(backend, stored_kernel, around, narrow, around.size, grid=mk.cdiv(around.size, BLOCK))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(narrow.view(np.uint16), around.astype(np.float16).view(np.uint16))
 
 
 @eas.kernel

@@ -9,6 +9,8 @@ import eas
 from eas import mk
 from tests.backend.launches import launch
 
+pytestmark = pytest.mark.every_width
+
 N = 133  # whole vectors and a rest
 
 

@@ -67,6 +67,7 @@ def expected(exact: np.ndarray, acc: DType) -> np.ndarray:
     return contents(buffer([wrapped(v, acc) for v in exact.ravel()], acc))
 
 
+@pytest.mark.every_width
 @pytest.mark.parametrize("dtype", TABLE["dot"].dtypes, ids=str)
 def test_dot_agrees_with_exact_products(backend, dtype):
     need_dtype(backend, dtype)

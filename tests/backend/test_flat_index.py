@@ -10,6 +10,8 @@ from benchmarks.held_kernels import channels_first, upsample
 from eas import mk
 from tests.backend.launches import launch
 
+pytestmark = pytest.mark.every_width
+
 BLOCK = 256
 
 

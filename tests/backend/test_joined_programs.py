@@ -8,9 +8,8 @@ import pytest
 import eas
 from benchmarks import convolution_kernels as user
 from eas import mk
-from eas.schedule.cpu import schedule
-from eas.schedule.target import AVX2
 from tests.backend.launches import launch
+from tests.unit.fixed_target import scheduled
 
 
 @pytest.fixture(params=["", "EAS_NOOPT", "EAS_CHECK_BOUNDS", "EAS_NUM_THREADS"])
@@ -145,15 +144,9 @@ def alone(x, f, y, C, W, SIZE: mk.constexpr, BLOCK: mk.constexpr):
     mk.store(y, o * W + c, acc, c < W - SIZE + 1)
 
 
-def scheduled(kernel, *args, disjoint=True, **meta):
-    compiled = kernel.compile(*args, **meta)
-    facts = frozenset(f for f in compiled.facts if str(f) == "disjoint" and disjoint)
-    return schedule(compiled.variant(facts).module, AVX2)
-
-
 def test_only_programs_that_read_the_same_are_joined():
     x, f, y = numbers(2, 3, 7, 21), numbers(4, 3, 3, 3), np.zeros((2, 4, 7, 21), np.float32)
     sizes = (3, 7, 21, 4)
     assert scheduled(user.rows, x, f, y, *sizes, SIZE=3, BLOCK=32).attr("joined") == (1, 4)
-    assert scheduled(user.rows, x, f, y, *sizes, SIZE=3, BLOCK=32, disjoint=False).attr("joined") is None
+    assert scheduled(user.rows, x, f, y, *sizes, SIZE=3, BLOCK=32, facts=()).attr("joined") is None
     assert scheduled(alone, x, f, y, 3, 21, SIZE=3, BLOCK=32).attr("joined") is None

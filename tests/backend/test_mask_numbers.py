@@ -154,7 +154,7 @@ def test_parts_of_a_position_that_do_not_fit_32_bits(monkeypatch):
     """Parts that only together are a position: the first two are beyond 32 bits."""
     from eas.irtext import print_module
     from eas.schedule.cpu import schedule
-    from eas.schedule.target import host_target
+    from eas.schedule.target import AVX2
 
     @eas.kernel
     def kernel(x, out, a, b, BLOCK: mk.constexpr):
@@ -166,5 +166,5 @@ def test_parts_of_a_position_that_do_not_fit_32_bits(monkeypatch):
     kernel(x, out, 100, 150, BLOCK=64, _grid=1)
     np.testing.assert_array_equal(out, x[50 : 50 + 64])
     module = kernel.compile(x, out, 100, 150, BLOCK=64).traced
-    text = print_module(schedule(module, host_target(32)))
+    text = print_module(schedule(module, AVX2))
     assert " = add %a, %b : i32" not in text, text

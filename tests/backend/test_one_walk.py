@@ -9,6 +9,7 @@ import eas
 from benchmarks.held_kernels import bias_tiles
 from eas import mk
 from tests.backend.launches import launch
+from tests.unit.fixed_target import llvm_text
 
 
 @eas.kernel
@@ -38,9 +39,7 @@ def apart_kernel(x, out, M, N, GAP, BM: mk.constexpr, BN: mk.constexpr):
 
 
 def is_walked(kernel, *args, **blocks) -> bool:
-    compiled = kernel.compile(*args, **blocks)
-    facts = frozenset(f for f in compiled.facts if str(f) == "disjoint")
-    return "%to, %program" in compiled.variant(facts).llvm
+    return "%to, %program" in llvm_text(kernel, *args, **blocks)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 31), (33, 67), (40, 1000)])

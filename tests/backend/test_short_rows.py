@@ -10,6 +10,8 @@ import pytest
 import eas
 from eas import mk
 
+pytestmark = pytest.mark.every_width
+
 
 @eas.kernel
 def shift_rows(x, out, N, S, BLOCK: mk.constexpr):

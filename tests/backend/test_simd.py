@@ -27,6 +27,8 @@ from tests.backend.formats import (
 )
 from tests.backend.launches import THOROUGH, launch, need_dtype, op_names
 
+pytestmark = pytest.mark.every_width
+
 COVERS = {op for op in TABLE if op.startswith(("simd_", "mma"))}
 GROUPS = 2  # threadgroups per launch
 

@@ -12,9 +12,9 @@ import pytest
 import eas
 from benchmarks.held_kernels import add_tiles
 from eas import mk
-from eas.codegen.llvm import generate
-from eas.schedule.cpu import schedule
-from eas.schedule.target import AVX2
+from tests.unit.fixed_target import llvm_text
+
+pytestmark = pytest.mark.every_width
 
 
 @eas.kernel
@@ -101,10 +101,8 @@ def test_tiles_of_any_layout(backend, x, y, out):
 
 def test_turned_tiles_run_along_the_other_axis():
     turned = np.zeros((64, 64), np.float32).T
-    compiled = add_tiles.compile(turned, turned, turned, 64, 64, BM=16, BN=16)
-    names = {"disjoint", *(f"equals_1({a}_stride0)" for a in ("x", "y", "out"))}
-    variant = compiled.variant(frozenset(f for f in compiled.facts if str(f) in names))
-    text = generate(schedule(variant.module, AVX2), AVX2).llvm
+    facts = {"disjoint", *(f"equals_1({a}_stride0)" for a in ("x", "y", "out"))}
+    text = llvm_text(add_tiles, turned, turned, turned, 64, 64, facts=facts, BM=16, BN=16)
     assert "gather" not in text
     assert "load <32 x float>" in text
 

@@ -9,6 +9,8 @@ import eas
 from eas import mk
 from tests.backend.launches import launch
 
+pytestmark = pytest.mark.every_width
+
 COLS = (0, 1, 31, 32, 33, 100, 256)
 
 

@@ -199,6 +199,7 @@ def filter_kernel(x, w, out, H, W, K, THREADS: mk.constexpr):
         mk.store(out, i, total)
 
 
+@pytest.mark.every_width
 def test_taps_under_a_condition(backend):
     """A weight that no pixel of a border asks for is not looked at there, whatever it is."""
     h, w, k = 13, 23, 3

@@ -63,6 +63,7 @@ def _sanitized(monkeypatch):
     monkeypatch.setenv("EAS_VERIFY", "0")  # as much time again; the passes have their own tests
 
 
+@pytest.mark.every_width
 @pytest.mark.parametrize("first", range(0, COUNT, 5))
 def test_programs_without_races_agree_with_the_interpreter(first, backend):
     if backend == "interp":

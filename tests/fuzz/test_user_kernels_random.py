@@ -7,7 +7,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.codegen import past_cache
+from eas.schedule.target import CpuTarget
 from tests.backend.launches import METAL, REFUSALS
 from tests.fuzz.random_user_kernels import FAMILIES, user_kernel
 from tests.unit.plain_hooks import load_source
@@ -63,6 +63,7 @@ def run(given, backend, monkeypatch):
     return found
 
 
+@pytest.mark.every_width
 @pytest.mark.parametrize("first", range(0, COUNT, len(FAMILIES)))
 def test_user_kernels_agree_with_the_interpreter(first, backend, monkeypatch):
     if backend == "interp":
@@ -77,6 +78,6 @@ def test_stores_past_the_cache_agree_with_the_interpreter(first, monkeypatch):
     """The same where every output counts as large, on the CPU, which alone has such stores."""
     pytest.importorskip("llvmlite")
     monkeypatch.setenv("EAS_CACHE", "0")
-    monkeypatch.setattr(past_cache, "_CACHE_NBYTES", 0)
+    monkeypatch.setattr(CpuTarget, "stream_nbytes", 0)
     for seed in range(first, first + len(FAMILIES)):
         check(seed, monkeypatch, "cpu")

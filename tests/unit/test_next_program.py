@@ -9,6 +9,8 @@ import pytest
 
 import eas
 from eas import mk
+from eas.irtext import print_module
+from tests.unit.fixed_target import scheduled
 
 pytest.importorskip("llvmlite")
 ROWS, COLS = 8, 256
@@ -58,51 +60,41 @@ def in_steps(x, out, step, BLOCK: eas.constexpr, FIRST: eas.constexpr = 0):
         mk.store(out, cols, mk.load(x, cols) - total)
 
 
-@pytest.fixture
-def launched(monkeypatch, capfd):
-    """Launches a kernel and returns its scheduled IR; that its arguments are apart is known only then."""
-    for name, value in (("EAS_BACKEND", "cpu"), ("EAS_CACHE", "0"), ("EAS_DEBUG", "5")):
-        monkeypatch.setenv(name, value)
-
-    def run(kernel, block=COLS, **meta):
-        x = np.zeros(ROWS * block, np.float32)
-        kernel[ROWS,](x, np.empty_like(x), block, BLOCK=block, **meta)
-        out, err = capfd.readouterr()
-        assert "scheduled IR" in out + err
-        return out + err
-
-    return run
+def loops(kernel, block=COLS, **meta):
+    """The scheduled IR of a launch whose arguments are apart."""
+    x = np.zeros(ROWS * block, np.float32)
+    return print_module(scheduled(kernel, x, np.empty_like(x), block, BLOCK=block, **meta))
 
 
-def test_the_next_row_is_asked_for(launched):
-    assert "  ask %" in launched(centred)
+def test_the_next_row_is_asked_for():
+    assert "  ask %" in loops(centred)
 
 
-def test_the_next_row_is_asked_for_in_a_second_loop(launched):
-    text = launched(in_steps)
-    first, second = text.split("scheduled IR")[1].split("  for ", 2)[-2:]
+def test_the_next_row_is_asked_for_in_a_second_loop():
+    text = loops(in_steps)
+    first, second = text.split("  for ", 2)[-2:]
     assert "  ask %" in second
     assert "  ask %" not in first
     assert re.search(r"= le %(.*\n){1,4}.*= select (.*\n){1,2}.*addptr .*\n +ask ", second)  # not if the row is too long
 
 
 @pytest.mark.parametrize("kernel", [same_row, any_row, once])
-def test_nothing_else_is(kernel, launched):
-    assert "  ask %" not in launched(kernel)
+def test_nothing_else_is(kernel):
+    assert "  ask %" not in loops(kernel)
 
 
-def test_loops_that_start_elsewhere_do_not_ask(launched):
-    assert "  ask %" not in launched(in_steps, FIRST=64)
+def test_loops_that_start_elsewhere_do_not_ask():
+    assert "  ask %" not in loops(in_steps, FIRST=64)
 
 
-def test_long_rows_are_not(launched):
-    assert "  ask %" not in launched(centred, 1 << 16)
+def test_long_rows_are_not():
+    assert "  ask %" not in loops(centred, 1 << 16)
 
 
-def test_slow_loops_ask_for_what_follows(launched):
-    assert "  ask %" in launched(slow, 1 << 12)
-    assert "  ask %" not in launched(slow, 1 << 8)
-    assert "  ask %" not in launched(once, 1 << 12)
+def test_slow_loops_ask_for_what_follows():
+    assert "  ask %" in loops(slow, 1 << 12)
+    assert "  ask %" not in loops(slow, 1 << 8)
+    assert "  ask %" not in loops(once, 1 << 12)
 
 
 def test_behind_the_last_row_is_no_memory(monkeypatch):
