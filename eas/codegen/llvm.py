@@ -73,6 +73,7 @@ class Emitter:
         self.logs: list[LogFormat] = []
         self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
         self.uses_streams = False
+        self.num_stores_past = 0  # with a mask
         self.t = Text(target.has_f16)
         self.regs: dict[Value, Reg] = {}
         self.lanes = 1

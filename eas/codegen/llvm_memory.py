@@ -133,7 +133,7 @@ def _vstore(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg,
             when(emitter, _any(t, mask), lambda: _masked_store(t, kind, pointer, value, mask))
 
         if len(operands) > 3:
-            store_some_past(emitter, operands[3], (value, pointer, mask), store_some)
+            store_some_past(emitter, operands[3], (value, pointer, mask), alignment(kind), store_some)
         else:
             store_some(value, pointer, mask)
     return ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eas.dtypes import DType
@@ -101,6 +101,17 @@ class Text:
         name = self.name(hint)
         self.line(f"{name} = {text}")
         return Reg(name, element, lanes)
+
+    def call_helper(self, symbol: str, operands: Sequence[Reg], body: Callable[..., None]) -> None:
+        """Call a function of this module that does what `body(*operands)` would write here; it is written once."""
+        if symbol not in self.helpers:
+            params = [Reg(f"%p{i}", r.element, r.lanes) for i, r in enumerate(operands)]
+            outer, self.lines, self.block = (self.lines, self.block), [], "entry"
+            body(*params)
+            head = f"define internal void @{symbol}({', '.join(map(str, params))}) noinline nounwind {{\nentry:"
+            self.helpers[symbol] = "\n".join([head, *self.lines, "  ret void", "}"])
+            self.lines, self.block = outer
+        self.line(f"call void @{symbol}({', '.join(map(str, operands))})")
 
     def declare(self, symbol: str, signature: str) -> None:
         self.declarations.setdefault(symbol, signature)

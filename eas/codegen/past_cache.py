@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eas.codegen.llvm_text import Reg, Text, bits_of
+from eas.codegen.llvm_text import Reg, Text, bits_of, mangled
 from eas.codegen.memory_formats import when
 from eas.ir import Inst
 from eas.schedule.target import ALIASING_NBYTES, STREAM_NBYTES, UNDER_WAY_NBYTES
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
+
+_MOST_INLINE = 8  # stores of a kernel
 
 
 def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
@@ -23,7 +25,21 @@ def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
 
 def store_single_past(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
     """Store the lanes of a mask past the cache, one by one; those of fewer than 4 bytes do not get there."""
-    t, emitter.uses_streams = emitter.t, True
+    emitter.uses_streams = True
+    _write(emitter, f"store_singly_{mangled(value)}", (value, pointer, mask), lambda *parts: _singly(emitter, *parts))
+
+
+def _write(emitter: Emitter, symbol: str, operands: tuple[Reg, ...], body: Callable[..., None]) -> None:
+    """Write a branch per lane or piece here, or call a function that has them: LLVM takes long for thousands of branches."""
+    emitter.num_stores_past += 1
+    if emitter.num_stores_past <= _MOST_INLINE:
+        body(*operands)
+    else:
+        emitter.t.call_helper(symbol, operands, body)
+
+
+def _singly(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
+    t = emitter.t
     for lane in range(value.lanes):
 
         def store(lane: int = lane) -> None:
@@ -34,7 +50,7 @@ def store_single_past(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> 
 
 
 def store_some_past(
-    emitter: Emitter, allowed: Reg, operands: tuple[Reg, Reg, Reg], store_some: Callable[[Reg, Reg, Reg], None]
+    emitter: Emitter, allowed: Reg, operands: tuple[Reg, Reg, Reg], align: int, store_some: Callable[[Reg, Reg, Reg], None]
 ) -> None:
     """Store the lanes of a mask: past the cache where that is allowed and all lanes of a piece are on.
 
@@ -45,6 +61,16 @@ def store_some_past(
     past, ordinary, after = (t.new_label(name) for name in ("past", "ordinary", "stored"))
     t.line(f"br {allowed}, label %{past}, label %{ordinary}")
     t.label(past)
+    _write(emitter, f"store_past_{mangled(value)}_{align}", operands, lambda *parts: _whole_pieces(emitter, parts, store_some))
+    t.line(f"br label %{after}")
+    t.label(ordinary)
+    store_some(value, pointer, mask)
+    t.line(f"br label %{after}")
+    t.label(after)
+
+
+def _whole_pieces(emitter: Emitter, operands: tuple[Reg, ...], store_some: Callable[[Reg, Reg, Reg], None]) -> None:
+    t, (value, pointer, mask) = emitter.t, operands
     pieces, masks = _pieces(t, value), _pieces(t, mask, _in_piece(value))
     for piece, some, at in zip(pieces, masks, _places(t, value, pointer), strict=True):
         whole, part, end = (t.new_label(name) for name in ("whole", "part", "next"))
@@ -56,11 +82,6 @@ def store_some_past(
         store_some(piece, at, some)
         t.line(f"br label %{end}")
         t.label(end)
-    t.line(f"br label %{after}")
-    t.label(ordinary)
-    store_some(value, pointer, mask)
-    t.line(f"br label %{after}")
-    t.label(after)
 
 
 def can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:

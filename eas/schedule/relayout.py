@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from eas.ir import Inst, Value
 from eas.schedule.elements import I32, Slot
 from eas.schedule.loops import Program
+from eas.trampoline import reached
 
 
 @contextmanager
@@ -48,23 +49,11 @@ def _is_moved(p: Program, value: Value) -> bool:
 
 
 def _moved_blocks(p: Program, used: Iterable[Value]) -> list[Value]:
-    found: dict[Value, None] = {}
-    seen: set[Value] = set()
+    def behind(value: Value) -> tuple[Value, ...]:
+        inst = p.formulas.get(value) if value not in p.slots and not _is_moved(p, value) else None
+        return () if inst is None else inst.operands
 
-    def visit(value: Value) -> None:
-        if value in seen or value in p.slots:
-            return
-        seen.add(value)
-        if _is_moved(p, value):
-            found[value] = None
-            return
-        inst = p.formulas.get(value)
-        for operand in inst.operands if inst is not None else ():
-            visit(operand)
-
-    for value in used:
-        visit(value)
-    return list(found)
+    return [v for v in reached(used, behind) if v not in p.slots and _is_moved(p, v)]
 
 
 def transpose(p: Program, inst: Inst, target: Slot) -> None:
