@@ -13,6 +13,8 @@ from eas.schedule.loops import Program
 from eas.schedule.statements import moved_back, moved_last
 from eas.types import Shape, Type
 
+_SORT_LANES = 4  # at least: words of narrower registers are sorted as pairs of them
+
 
 def loop(
     p: Program,
@@ -191,64 +193,50 @@ def _zero(value: Value) -> object:
 def sort(p: Program, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
     keys, *payloads = (moved_last(p, v, axis) for v in inst.operands)
-    order = _sorted_order(p, keys, inst["descending"])
-    results = [Value(keys.type), *(Value(b.type) for b in payloads)]
-    p.slots[results[0]] = order[0]
-    for result, payload in zip(results[1:], payloads, strict=True):
-        _take(p, result, payload, order[1], payload.shape[-1])
-    for old, result in zip(inst.outs, results, strict=True):
+    keys, n = _in_memory(p, keys), keys.shape[-1]
+    order = _order(p, keys, n, inst["descending"])
+    for old, block in zip(inst.outs, (keys, *payloads), strict=True):
+        result = Value(block.type)
+        _take(p, result, block, order, n)
         moved_back(p, old, result, axis)
 
 
 def topk(p: Program, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
-    keys = moved_last(p, inst.operands[0], axis)
-    ordered, index = _sorted_order(p, keys, inst["largest"])
-    shape = (*keys.shape[:-1], inst["k"])
-    for old, source in zip(inst.outs, (ordered, index), strict=True):
-        result = Value(Type(old.dtype, shape))
-        slot = p.slot_for(result)
-        _copy_front(p, source, slot)
+    keys = _in_memory(p, moved_last(p, inst.operands[0], axis))
+    order = _order(p, keys, inst["k"], inst["largest"])
+    values, places = (Value(Type(old.dtype, order.shape)) for old in inst.outs)
+    _take(p, values, keys, order, inst["k"])
+    p.slots[places] = order
+    for old, result in zip(inst.outs, (values, places), strict=True):
         moved_back(p, old, result, axis)
 
 
-def _copy_front(p: Program, source: Slot, target: Slot) -> None:
-    def row(index: tuple[Index, ...]) -> None:
-        def step(i: Value) -> None:
-            elements = p.elements()
-            value = elements.read(source, (*index, Index(i)))
-            p.e.inst("store", [elements.address(target, (*index, Index(i)))[0], value])
-
-        p.counted(target.shape[-1], step)
-
-    rows(p, target.shape, row)
+def _in_memory(p: Program, value: Value) -> Value:
+    """The same block, in a slot."""
+    held = Value(value.type)
+    p.slots[held] = p.materialise(value)
+    return held
 
 
-def _sorted_order(p: Program, keys: Value, descending: bool) -> tuple[Slot, Slot]:
-    """Sorted keys and where they came from, along the last axis."""
-    shape = keys.shape
-    sorted_keys = p.new_slot(shape, keys.dtype)
-    index = p.new_slot(shape, dtypes.i32)
-    spare = [p.new_slot(shape[-1:], keys.dtype), p.new_slot(shape[-1:], dtypes.i32)]
-    p.fill(sorted_keys, keys)
+def _order(p: Program, keys: Value, count: int, descending: bool) -> Slot:
+    """The positions of the first `count` elements along the last axis, in their order."""
+    slot, n = p.slots[keys], keys.shape[-1]
+    order = p.new_slot((*keys.shape[:-1], count), dtypes.i32)
+    lanes = max(_SORT_LANES, p.target.vector_nbytes // dtypes.i64.nbytes)
+    whole, few = (max(lanes, 1 << (extent - 1).bit_length()) for extent in (n, max(count, 8 * lanes)))
+    size = few if 4 * few <= whole else whole  # a few of many: the best so far meet as many of the others
+    words = 1 if keys.dtype.nbytes <= 4 else 2
+    work = p.new_slot((words * 2 * size if size < whole or words > 1 else size,), dtypes.i64)
+    attrs = {"n": n, "count": count, "size": size, "lanes": lanes, "descending": descending}
 
     def row(at: tuple[Index, ...]) -> None:
-        first = (*at, Index())
-
-        def count(i: Value) -> None:
-            p.e.inst("store", [p.elements().address(index, (*at, Index(i)))[0], i])
-
-        p.counted(shape[-1], count)
         elements = p.elements()
-        pointers = [elements.address(s, first)[0] for s in (sorted_keys, index)]
-        p.e.inst(
-            "sort_row",
-            [*pointers, *(s.pointer for s in spare)],
-            {"n": shape[-1], "descending": descending},
-        )
+        pointers = [elements.address(s, (*at, Index()))[0] for s in (slot, order)]
+        p.e.inst("sort_row", [*pointers, work.pointer], attrs)
 
-    rows(p, shape, row)
-    return sorted_keys, index
+    rows(p, slot.shape, row)
+    return order
 
 
 def _take(p: Program, result: Value, source: Value, index: Slot, n: int) -> None:

@@ -144,3 +144,41 @@ def test_indices_are_not_thought_to_be_as_small_as_the_keys(backend):
     launch(backend, small_keys_kernel, x, y, grid=1, N=33)
     want = np.argsort(x & 3, kind="stable")
     np.testing.assert_array_equal(y, np.where(want > 3, want, -1))
+
+
+@eas.kernel
+def long_rows_kernel(x, y, z, top, at, n, DOWN: eas.constexpr, K: eas.constexpr, BLOCK: eas.constexpr):
+    row, c, k = mk.program_id(0), mk.arange(0, BLOCK), mk.arange(0, K)
+    block = mk.load(x, row * BLOCK + c)
+    mk.store(y, row * BLOCK + c, mk.sort(block, descending=DOWN))
+    mk.store(z, row * BLOCK + c, mk.argsort(block, descending=DOWN))
+    best, place = mk.topk(block, K, largest=DOWN)
+    mk.store(top, row * K + k, best)
+    mk.store(at, row * K + k, place)
+
+
+@pytest.mark.parametrize(("n", "k"), [(70, 3), (1000, 20), (2048, 130)])
+@pytest.mark.parametrize("kind", ["f4", "f8", "u8", "u4", "i1"])
+def test_rows_longer_than_registers(backend, kind, n, k):
+    """Rows of ties, in order, against it, of extremes, of zeros of both signs and of NaN."""
+    dtype = np.dtype(kind)
+    need_dtype(backend, dtypes.from_numpy(dtype))
+    rng = np.random.default_rng(n)
+    least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    some = rng.integers(0, 100, n).astype(dtype)
+    rows = [some, np.sort(some), np.sort(some)[::-1], rng.choice(np.array([least, 0, most], dtype), n)]
+    if dtype.kind == "f":
+        rows += [rng.choice(np.array([-0.0, 0.0], dtype), n), rng.choice(np.array([np.nan, -1.5, 1.5], dtype), n)]
+    x = np.stack(rows)
+    for down in (False, True):
+        y, z = np.zeros_like(x), np.zeros(x.shape, np.int32)
+        top, at = np.zeros((len(x), k), dtype), np.zeros((len(x), k), np.int32)
+        launch(backend, long_rows_kernel, x, y, z, top, at, n, grid=len(x), DOWN=down, K=k, BLOCK=n)
+        order = _order(x, 1, down)
+        np.testing.assert_array_equal(z, order)
+        np.testing.assert_array_equal(at, order[:, :k])
+        want = np.take_along_axis(x, order, 1)
+        for got, expected in ((y, want), (top, want[:, :k])):
+            np.testing.assert_array_equal(got, expected)
+            if dtype.kind == "f":
+                np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
