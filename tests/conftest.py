@@ -1,6 +1,5 @@
 """Options and fixtures of all pytest suites."""
 
-import contextlib
 import gc
 import itertools
 import os
@@ -72,17 +71,10 @@ def available_backends(config):
 
 
 def _levels():
-    """The values of EAS_CPU that this machine can run, by the bytes of their vectors, and `native`."""
-    from eas.errors import InvalidSetting
-    from eas.runtime.host_cpu import host_cpu
-    from eas.runtime.host_target import target_of
-    from eas.schedule.target import LEVELS, Caches
+    """The values of EAS_CPU that this machine can run, by the bytes of their vectors."""
+    from tests.unit.fixed_target import possible_levels
 
-    found = {}
-    for level in (*LEVELS, "native"):
-        with contextlib.suppress(InvalidSetting):
-            found[target_of(host_cpu(), level, Caches()).vector_nbytes] = level
-    return found
+    return {target.vector_nbytes: level for level, target in possible_levels().items()}
 
 
 def _level(nbytes):

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import eas
 from eas.codegen.llvm import generate
+from eas.errors import InvalidSetting
 from eas.ir import IRModule
+from eas.runtime.host_cpu import host_cpu
+from eas.runtime.host_target import target_of
 from eas.schedule.cpu import schedule
-from eas.schedule.target import AVX2, CpuTarget
+from eas.schedule.target import AVX2, LEVELS, Caches, CpuTarget
+
+
+def possible_levels() -> dict[str, CpuTarget]:
+    """The values of EAS_CPU that this machine can run; `native`, which has all that it can do, is the last."""
+    found = {}
+    for level in (*LEVELS, "native"):
+        with contextlib.suppress(InvalidSetting):
+            found[level] = target_of(host_cpu(), level, Caches())
+    return found
 
 
 def scheduled(kernel: eas.Kernel, *args, facts=("disjoint",), target: CpuTarget = AVX2, **meta) -> IRModule:

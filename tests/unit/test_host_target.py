@@ -12,25 +12,15 @@ from eas import config, mk, warm_start
 from eas.errors import InvalidSetting
 from eas.frontend.globals_read import Dependencies
 from eas.runtime import get_runtime, host_target, jit
-from eas.runtime.host_cpu import HostCpu, host_cpu
+from eas.runtime.host_cpu import HostCpu
 from eas.runtime.host_target import _V2, _V3, _V4, _apple_caches, _linux_caches, host_key, target_of
 from eas.schedule.target import AVX2, AVX512, LEVELS, NEON, SSE, Caches
+from tests.unit.fixed_target import possible_levels
 
 needs_cpu = pytest.mark.skipif(not get_runtime("cpu").is_available(), reason="needs the CPU backend")
 HASWELL = HostCpu("x86_64", _V3, "haswell")
 SKYLAKE = HostCpu("x86_64", _V4, "skylake")
 M1 = HostCpu("aarch64", frozenset({"asimd"}), "m1")
-
-
-def possible_levels():
-    found = []
-    for level in LEVELS:
-        try:
-            target_of(host_cpu(), level, Caches())
-        except InvalidSetting:
-            continue
-        found.append(level)
-    return found
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -155,7 +145,7 @@ def test_levels_have_code_of_their_own(monkeypatch):
     """In memory, on disk, and where launches are repeated natively."""
     monkeypatch.setenv("EAS_BACKEND", "cpu")
     monkeypatch.setenv("EAS_VERIFY", "0")
-    levels = [*possible_levels(), "native"]
+    levels = list(possible_levels())
     x, seen, keys = np.arange(100, dtype=np.float32), set(), set()
     for level in levels * 2:
         monkeypatch.setenv("EAS_CPU", level)
@@ -171,7 +161,7 @@ def test_levels_have_code_of_their_own(monkeypatch):
 
 
 @needs_cpu
-@pytest.mark.parametrize("level", possible_levels())
+@pytest.mark.parametrize("level", [level for level in possible_levels() if level != "native"])
 def test_instructions_of_a_level(monkeypatch, level):
     monkeypatch.setenv("EAS_CPU", level)
     x = np.zeros(64, np.float32)

@@ -18,10 +18,12 @@ import eas
 from eas import mk
 from eas.errors import DeviceAssertion, EasError, LostWrite
 from eas.runtime import get_runtime
+from tests.unit.fixed_target import possible_levels
 
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.usefixtures("learns_soon")
 
+LEVELS = tuple(possible_levels())
 SCALE = 2.0
 TABLE = [3]
 
@@ -190,7 +192,7 @@ def test_random_launches_are_the_same_natively_and_in_python(seed, monkeypatch, 
         if rng.random() < 0.02:
             monkeypatch.setitem(globals(), "SCALE", rng.choice([2.0, 3.0, -1.0]))
         if rng.random() < 0.02:
-            name, value = rng.choice([("EAS_NUM_THREADS", "1"), ("EAS_NOOPT", "1"), ("EAS_NUM_THREADS", "2")])
+            name, value = rng.choice([("EAS_NUM_THREADS", "1"), ("EAS_NOOPT", "1"), ("EAS_NUM_THREADS", "2"), ("EAS_CPU", rng.choice(LEVELS))])
             monkeypatch.setenv(name, value)
         if rng.random() < 0.05:
             monkeypatch.delenv("EAS_NOOPT", raising=False)
@@ -353,6 +355,19 @@ def test_checked_bounds_are_checked_after_unchecked_launches(monkeypatch):
         with pytest.raises(EasError, match="out of"):
             kernel(a, b, c[:32], 64, BLOCK=64)
         kernel(a, b, c, 64, BLOCK=64)
+
+
+def test_code_of_another_cpu_is_not_repeated(ordinary, monkeypatch):
+    kernel, (a, b, c) = fresh(add), arrays()
+    for level in (*LEVELS, *LEVELS):
+        monkeypatch.setenv("EAS_CPU", level)
+        before = len(ordinary)
+        warm(kernel, a, b, c, 100, BLOCK=64)
+        assert len(ordinary) > before
+        assert repeats(ordinary, lambda: kernel(a, b, c, 100, BLOCK=64))
+    monkeypatch.setenv("EAS_CPU", "pentium")
+    with pytest.raises(EasError, match="EAS_CPU"):
+        kernel(a, b, c, 100, BLOCK=64)
 
 
 def test_facts_choose_the_variant(ordinary):
