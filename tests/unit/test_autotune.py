@@ -14,6 +14,7 @@ from eas import mk
 from eas.runtime import debug
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.interp import InterpRuntime
+from eas.schedule.target import AVX2, AVX512
 
 SIZES = (32, 64, 128)
 CONFIGS = [eas.Config({"BLOCK": n}) for n in SIZES]
@@ -126,6 +127,17 @@ def test_tuned_once_per_key(launches):
     kernel(x, y, 255)
     assert len(launches.grids) == 2 + 3 * 4 + 1
     assert list(kernel.cache.values()) == [CONFIGS[2]] * 2
+
+
+def test_every_level_of_the_cpu_is_tuned_on_its_own(launches, monkeypatch):
+    x, y = arrays()
+    kernel = tuned(double_kernel, launches)
+    for target in (AVX2, AVX512):
+        monkeypatch.setitem(eas.autotune.__globals__, "host_target", lambda target=target: target)
+        monkeypatch.setitem(eas.autotune.__globals__, "host_key", lambda target=target: str(target))
+        launches.grids.clear()
+        kernel(x, y, 256)
+        assert len(launches.grids) == 13
 
 
 def test_argument_outside_the_key_does_not_tune(launches):
@@ -345,7 +357,7 @@ def test_damaged_file_is_tuned_again(launches):
     assert len(launches.grids) == 13
 
 
-@pytest.mark.parametrize("change", ["configs", "key", "version", "noopt", "machine"])
+@pytest.mark.parametrize("change", ["configs", "key", "version", "noopt", "machine", "cpu"])
 def test_disk_entry_serves_only_what_it_was_made_for(launches, monkeypatch, change):
     x, y = arrays()
     tuned(double_kernel, launches)(x, y, 256)
@@ -356,6 +368,8 @@ def test_disk_entry_serves_only_what_it_was_made_for(launches, monkeypatch, chan
         monkeypatch.setenv("EAS_NOOPT", "1")
     if change == "machine":
         monkeypatch.setattr("platform.node", lambda: "elsewhere")
+    if change == "cpu":
+        monkeypatch.setitem(eas.autotune.__globals__, "host_key", lambda: "another level")
     configs = CONFIGS[::-1] if change == "configs" else CONFIGS
     tuned(double_kernel, launches, configs=configs)(x, y, 255 if change == "key" else 256)
     assert len(launches.grids) == 13
