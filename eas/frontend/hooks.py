@@ -33,6 +33,7 @@ from eas.frontend.values import (
     lanewise,
     to_bool,
 )
+from eas.ops import Trait
 from eas.types import Type
 
 MAX_UNROLLED = 10_000
@@ -270,7 +271,7 @@ def _is_truth(x: Any) -> bool:
 
 def _is_pure(scope: Scope) -> bool:
     """Whether everything in the scope may run even when it is not needed."""
-    return all(inst.op.is_pure and not inst.regions for inst in scope.body)
+    return all(inst.op.is_pure and not inst.op.has(Trait.PARTIAL) and not inst.regions for inst in scope.body)
 
 
 def _is_pointer(x: Any) -> bool:

@@ -143,4 +143,4 @@ register(Op("scan", "reduce", "*blocks", _scan_rule, "Inclusive prefix combinati
 register(Op("sort", "reduce", "keys, *payloads", _sort_rule, "Stable sort along an axis, payloads move with their keys; NaN is the largest.", Trait.PURE, _sort, attrs=("axis", "descending"), dtypes=ARITHMETIC))
 register(Op("topk", "reduce", "x", _topk_rule, "The k largest (or smallest) elements along an axis, in order, with their indices; ties: lowest index first.", Trait.PURE, _topk, attrs=("k", "axis", "largest"), dtypes=ARITHMETIC))
 register(Op("histogram", "reduce", "x, mask?", _histogram_rule, "How often 0 .. bins-1 occur; other values and masked-off lanes are not counted.", Trait.PURE, _histogram, attrs=("bins",), dtypes=INTS))
-register(Op("gather", "reduce", "source, index", _gather_rule, "source taken at index along an axis.", Trait.PURE, _gather, attrs=("axis",), dtypes=tuple(dtypes.ALL)))
+register(Op("gather", "reduce", "source, index", _gather_rule, "source taken at index along an axis.", Trait.PURE | Trait.PARTIAL, _gather, attrs=("axis",), dtypes=tuple(dtypes.ALL)))

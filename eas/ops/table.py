@@ -32,6 +32,7 @@ class Trait(Flag):
     THREAD = auto()  # only in thread mode
     SCHEDULED = auto()  # only in scheduled IR
     CHEAP = auto()  # recompute rather than keep (index arithmetic, constants)
+    PARTIAL = auto()  # fails for some operands: may not run where the program would not
 
 
 @dataclass(frozen=True, slots=True)

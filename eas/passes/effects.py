@@ -20,6 +20,12 @@ def is_movable(op: Op) -> bool:
 
 
 @cache
+def is_speculatable(op: Op) -> bool:
+    """May also run where the program would not."""
+    return is_movable(op) and not op.has(Trait.PARTIAL)
+
+
+@cache
 def is_load(op: Op) -> bool:
     """Reads memory and does nothing else."""
     return op.has(Trait.READS) and not op.traits & (Trait.WRITES | Trait.EFFECT | Trait.CONVERGENT)

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eas.ir import Inst, IRModule, Region, Value
-from eas.passes.effects import LOOPS, Memory, free_of, is_load, is_movable, own_insts
+from eas.passes.effects import (
+    LOOPS,
+    Memory,
+    free_of,
+    is_load,
+    is_movable,
+    is_speculatable,
+    own_insts,
+)
 from eas.passes.fold_constants import trip_count
 from eas.passes.rewriting import Rewriter, rewrite
 
@@ -31,7 +39,7 @@ def hoist_invariants(module: IRModule) -> IRModule:
         runs = (bool(trip_count(inst, rw)),) if inst.op.name == "for" else (True, False)
         regions = tuple(
             [
-                _hoist(region, may_move if ran else _is_pure, rw)
+                _hoist(region, may_move if ran else _may_speculate, rw)
                 for region, ran in zip(inst.regions, runs, strict=True)
             ]
         )
@@ -55,8 +63,8 @@ def _hoist(region: Region, may_move: Callable[[Inst], bool], rw: Rewriter) -> Re
     return Region(region.params, (*kept, region.body[-1]))
 
 
-def _is_pure(inst: Inst) -> bool:
-    return is_movable(inst.op)
+def _may_speculate(inst: Inst) -> bool:
+    return is_speculatable(inst.op)
 
 
 def _carried(inst: Inst) -> tuple[tuple[Value, ...], list[tuple[Value, ...]]]:

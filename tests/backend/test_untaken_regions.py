@@ -125,3 +125,38 @@ def test_loops_end_behind_their_test(backend, monkeypatch):
         while (row ^ total).max() < 90:
             total += (row ^ total).max() % 3 + 7
         assert got == total
+
+
+@eas.kernel
+def outside_in_for(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    for _ in range(go):
+        v = mk.gather(mk.load(x, i), i + N, 0)
+    mk.store(y, i, v)
+
+
+@eas.kernel
+def outside_in_while(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    while go > 0:
+        v += mk.gather(v, i + (1 << 30), 0)
+        go -= 1
+    mk.store(y, i, v)
+
+
+@eas.kernel
+def outside_in_expression(x, y, go, N: eas.constexpr):
+    i = mk.arange(0, N)
+    v = mk.load(x, i)
+    v = mk.gather(v, i + (1 << 30), 0) if go > 0 else v
+    mk.store(y, i, v)
+
+
+@pytest.mark.parametrize("kernel", [outside_in_for, outside_in_while, outside_in_expression], ids=lambda k: k.__name__)
+def test_gather_is_not_speculated(kernel, backend, mode):
+    """Its index may be outside of the block: an error, or a read of other memory, if it ran."""
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    launch(backend, kernel, x, y, 0, grid=1, N=64)
+    np.testing.assert_array_equal(y, x)

@@ -65,6 +65,7 @@ class Writer:
         self.made: list[Made] = []
         self.count = 0
         self.slots = 0
+        self.never = 0  # regions around that surely do not run
         self.ops: set[str] = set()
 
     # --- choices ------------------------------------------------------------------------------
@@ -131,6 +132,10 @@ class Writer:
         """Change memory."""
         raise NotImplementedError
 
+    def fault(self) -> None:
+        """What must not happen: read far outside of a buffer, or fail."""
+        raise NotImplementedError
+
     def block(self, size: int) -> None:
         """Statements of a region."""
         for _ in range(size):
@@ -138,6 +143,8 @@ class Writer:
                 self.region()
                 for _ in range(self.pick(1, 2, 2)):
                     self.again()
+            elif self.never and self.chance(0.3):
+                self.fault()
             else:
                 self.pick(self.op, self.op, self.op, self.op, self.store, self.effect, self.again)()
 
@@ -150,42 +157,48 @@ class Writer:
     def region(self) -> None:
         self.pick(self._branch, self._branch, self._for, self._while)()
 
-    def inside(self) -> None:
+    def inside(self, number: str) -> None:
+        """The statements of a region that runs so often."""
         self.known.append({})
         self.depth += 1
+        self.never += number == "zero"
         self.block(self.pick(1, 2, 2, 3))
         mine = [(name, kind) for name, kind in self.known[-1].items() if kind in self.kinds]
         for name, kind in mine[-2:]:
             self.show(name, kind)
         if not mine:
             self.store()
+        self.never -= number == "zero"
         self.depth -= 1
         self.known.pop()
 
-    def condition(self) -> str:
-        return f"{self.number()} > 0"
+    def condition(self) -> tuple[str, str]:
+        """A condition, and how often it holds."""
+        number = self.number()
+        return f"{number} > 0", number
 
     def _branch(self) -> None:
-        self.line(f"if {self.condition()}:")
-        self.inside()
+        condition, number = self.condition()
+        self.line(f"if {condition}:")
+        self.inside(number)
         if self.chance(0.3):
             self.line("else:")
-            self.inside()
+            self.inside("")
 
     def _for(self) -> None:
-        k = self.new("k")
-        self.line(f"for {k} in range({self.pick('', '', '1, ')}{self.number()}):")
-        self.inside()
+        k, number = self.new("k"), self.number()
+        self.line(f"for {k} in range({self.pick('', '', '1, ')}{number}):")
+        self.inside(number)
 
     def _while(self) -> None:
-        w = self.new("w")
+        w, number = self.new("w"), self.number()
         self.line(f"{w} = 0")
-        more = self.pick("", "", f" & ({self.condition()})")
-        self.line(f"while ({w} < {self.number()}){more}:")
+        more = self.pick("", "", f" & ({self.condition()[0]})")
+        self.line(f"while ({w} < {number}){more}:")
         self.depth += 1
         self.line(f"{w} += 1")
         self.depth -= 1
-        self.inside()
+        self.inside(number)
 
     # --- the kernel -------------------------------------------------------------------------------
 
@@ -268,12 +281,21 @@ class BlockWriter(Writer):
             return f"{text}.to(mk.int32) & 63", used
         return self.fit(text), used
 
-    def condition(self) -> str:
+    def condition(self) -> tuple[str, str]:
         if self.names("s") and self.chance(0.2):
-            return f"{self.pick(*self.names('s'))} > {self.pick(5, 30, 63)}"
+            return f"{self.pick(*self.names('s'))} > {self.pick(5, 30, 63)}", ""
         if self.chance(0.1):
-            return f"mk.max({self.pick(*self.names('v'))}) > {self.pick(0, 20, 63)}"
+            return f"mk.max({self.pick(*self.names('v'))}) > {self.pick(0, 20, 63)}", ""
         return super().condition()
+
+    def fault(self) -> None:
+        a = self.pick(*self.names("v"))
+        form = self.pick(f"mk.load(x + FAR + {a}.to(mk.int32))", "mk.load(x + FAR + i)", "mk.load(x + FAR * (i & 1))", f"mk.gather({a}, i + N, 0)", "mk.load(x + FAR) + i")
+        name = self.new("v")
+        self.line(f"{name} = fit({form})")
+        self.known[-1][name] = "v"
+        if self.chance():
+            self.line(f"mk.device_assert({name} > 99, 'never')")
 
     def _place(self) -> str:
         self.slots += 1
@@ -329,7 +351,7 @@ class BlockWriter(Writer):
                 self.again()
         for name, kind in self.known[0].items():
             self.show(name, kind)
-        sizes = f"N, R, C, SLOTS = {self.n}, {rows}, {self.n // rows}, {self.slots}\n"
+        sizes = f"N, R, C, SLOTS, FAR = {self.n}, {rows}, {self.n // rows}, {self.slots}, 1 << 30\n"
         text = sizes + _HEAD + FITS[self.dtype == "float32"].format(self.dtype) + "\n\ndef kernel(x, counts, out, flags, n, zero, one, two):\n" + "\n".join(self.lines) + "\n"
         n = self.pick(0, 1, self.n // 3, self.n - 1, self.n)
         args = [

@@ -47,8 +47,15 @@ class ThreadWriter(Writer):
         if not self.is_alone:
             super().again()
 
-    def condition(self) -> str:
-        return self.pick("t % 3 == 1", "t < 7") if self.is_alone else super().condition()
+    def condition(self) -> tuple[str, str]:
+        return (self.pick("t % 3 == 1", "t < 7"), "") if self.is_alone else super().condition()
+
+    def fault(self) -> None:
+        name = self.new("v")
+        self.line(f"{name} = fit({self.pick('mk.load(x + FAR + t)', 'mk.load(x + FAR * t)', 'mk.load(x + FAR)')})")
+        self.known[-1][name] = "v"
+        if self.chance():
+            self.line(f"mk.device_assert({name} > 99, 'never')")
 
     def region(self) -> None:
         if len(self.known) > 1 and self.chance(0.2):
@@ -115,7 +122,7 @@ class ThreadWriter(Writer):
             self.show(name, "v")
         if self.has_matrices:
             self.line(f"mk.mma_store({self._place()}, mk.sg_id() * 64, 8, f)")
-        head = f"B, SLOTS = {self.threads}, {self.slots}\n\n\ndef fit(x):\n" + FITS[self.dtype == "float32"].format(self.dtype)
+        head = f"B, SLOTS, FAR = {self.threads}, {self.slots}, 1 << 30\n\n\ndef fit(x):\n" + FITS[self.dtype == "float32"].format(self.dtype)
         text = head + "\n\ndef kernel(x, counts, out, flags, n, zero, one, two):\n" + "\n".join(self.lines) + "\n"
         size, n = PROGRAMS * self.threads, self.pick(0, 5, self.threads - 1, self.threads)
         args = [
