@@ -330,13 +330,13 @@ class _Panels(Loops):
         return ()
 
     def _pack_every_other(self, b: Reg, panel: Reg, i: Reg) -> Sequence[Reg]:
-        """A row of columns two apart: from pairs of vectors that end at the last column needed."""
-        source = self.at(b, self.times(i, self.b_step), self.element)
+        """A row of columns two apart: from pairs of vectors, of which the second ends at the last column needed."""
+        source, wide = self.at(b, self.times(i, self.b_step), self.element), self.wide
+        lanes = [*range(0, wide, 2), *range(wide + 1, 2 * wide, 2)]
         for v in range(self.vectors):
-            first = int(v > 0)  # the vectors before give the element in front
-            at = self.at(source, number(2 * v * self.wide - first), self.element)
-            both = self._load(at, 2 * self.wide)
-            self._put(panel, i, v, self.t.shuffle(both, None, range(first, first + 2 * self.wide, 2)))
+            starts = (2 * v * wide, 2 * v * wide + wide - 1)
+            low, high = (self._load(self.at(source, number(n), self.element), wide) for n in starts)
+            self._put(panel, i, v, self.t.shuffle(low, high, lanes))
         return ()
 
     def _put(self, panel: Reg, row: Reg, v: int, value: Reg) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
+import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -191,3 +195,45 @@ def test_infinities_reach_only_their_own_rows_and_columns(backend):
     launch(backend, product, a, b, c, m, n, k, k, 1, n, 1, grid=(1, 1), ACC=mk.f32, BM=8, BN=16, BK=4)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(c, a @ b)
+
+
+@eas.kernel
+def every_other(a, b, c, N, K, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Columns of b that are two apart in memory."""
+    rows, cols = mk.arange(0, BM), mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.zeros([BM, BN], c.dtype)
+    for first in range(0, K, BK):
+        inner = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * K + inner[None, :], inner[None, :] < K)
+        right = mk.load(b, inner[:, None] * (2 * N) + cols[None, :] * 2, (inner[:, None] < K) & (cols[None, :] < N))
+        acc = mk.dot(left, right, acc)
+    mk.store(c, rows[:, None] * N + cols[None, :], acc, cols[None, :] < N)
+
+
+@contextmanager
+def end_of_page(count, dtype):
+    """An array behind which no memory can be read."""
+    nbytes = count * np.dtype(dtype).itemsize
+    size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    behind = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size)
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(behind, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    yield np.frombuffer(memory, dtype, count, size - nbytes)
+    assert protect(behind, ctypes.c_size_t(mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+@pytest.mark.parametrize("columns", [8, 16, 24, 32, 64, 65, 128])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32], ids=["f32", "f64", "i32"])
+def test_columns_two_apart_end_with_the_last(backend, dtype, columns):
+    need_dtype(backend, dtypes.f64 if dtype is np.float64 else dtypes.f32)
+    m, k, block = 16, 40, max(8, columns // 8 * 8) if columns <= 64 else 64
+    a, b = (small_integers(*s).astype(dtype) for s in ((m, k), (k, columns)))
+    c = np.zeros((m, columns), dtype)
+    with end_of_page((k - 1) * 2 * columns + 2 * columns - 1, dtype) as y:
+        y[:] = 9
+        for row, values in enumerate(b):
+            y[row * 2 * columns :][: 2 * columns - 1 : 2] = values
+        launch(backend, every_other, a, y, c, columns, k, grid=-(-columns // block), BM=m, BN=block, BK=32)
+    np.testing.assert_array_equal(c, a @ b)
