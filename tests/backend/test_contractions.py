@@ -14,7 +14,7 @@ import pytest
 import eas
 from eas import dtypes, mk
 from tests.backend.formats import buffer, contents, poison
-from tests.backend.launches import launch, need_dtype
+from tests.backend.launches import METAL, launch, need_dtype
 
 ACCUMULATORS = {"f16": "f32", "bf16": "f32", "f32": "f32", "f64": "f64", "i8": "i32", "u8": "i32", "i32": "i32", "i64": "i64"}
 SHAPES = [(1, 1, 1), (5, 7, 3), (13, 40, 70), (37, 300, 50), (64, 32, 64)]  # m, k, n
@@ -228,6 +228,8 @@ def end_of_page(count, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32], ids=["f32", "f64", "i32"])
 def test_columns_two_apart_end_with_the_last(backend, dtype, columns):
     need_dtype(backend, dtypes.f64 if dtype is np.float64 else dtypes.f32)
+    if backend in METAL and columns not in (16, 65):
+        pytest.skip("panels are a matter of the CPU")
     m, k, block = 16, 40, max(8, columns // 8 * 8) if columns <= 64 else 64
     a, b = (small_integers(*s).astype(dtype) for s in ((m, k), (k, columns)))
     c = np.zeros((m, columns), dtype)
