@@ -24,6 +24,7 @@ Pipeline = Literal["plain", "quick", "full"]
 """plain: no optimisation, a tenth of the time; quick: for explicit SIMD text; full: LLVM's -O2."""
 
 DEFAULT_PIPELINE: Pipeline = "quick"
+_MANY_BLOCKS = 1500  # basic blocks, from which on LLVM's time must not grow with their square
 
 _CACHE_FORMAT = "object-1"
 
@@ -130,6 +131,8 @@ def _llvm() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
+    # CodeGenPrepare looks at all blocks of a function again after each change, unless there are more than this (10,000).
+    llvm.set_option("", f"-cgpp-huge-func={_MANY_BLOCKS}")
     return llvm
 
 
@@ -144,7 +147,7 @@ class _Compiler:
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
         self._builder = llvm.create_pass_builder(machine, tuning)
         self._pipeline = pipeline
-        self._quick = _quick_passes(llvm)
+        self._quick, self._linear = _quick_passes(llvm, turns_loops=True), _quick_passes(llvm, turns_loops=False)
 
     def optimised(self, text: str) -> Any:
         """The LLVM module of a text after the passes."""
@@ -158,7 +161,8 @@ class _Compiler:
         except RuntimeError as error:
             raise CodeError(f"LLVM refuses the text: {error}") from None
         if self._pipeline == "quick":
-            self._quick.run(module, self._builder)
+            passes = self._quick if text.count(":\n") < _MANY_BLOCKS else self._linear
+            passes.run(module, self._builder)
         elif self._pipeline == "full":
             # LLVM's own list holds an inliner that runs once only.
             self._builder.getModulePassManager().run(module, self._builder)
@@ -191,12 +195,13 @@ def _host_compiler(pipeline: Pipeline, cpu: str, features: str) -> _Compiler:
     return _Compiler(_host_machine(pipeline, cpu, features), pipeline)
 
 
-def _quick_passes(llvm: Any) -> Any:
+def _quick_passes(llvm: Any, turns_loops: bool) -> Any:
     """What explicit SIMD text needs; a quarter of the time of LLVM's own -O2 list.
 
     Common subexpressions and invariants are gone already (eas/passes), so this only inlines, puts
     allocas into registers, folds addresses and turns loops so that their test is at the end. Not NewGVN:
-    it found nothing that later stages of LLVM do not, and aborts the process on some kernels.
+    it found nothing that later stages of LLVM do not, and aborts the process on some kernels. To turn a
+    loop takes time with the number of all loops: a text of many is left without.
     """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -204,7 +209,8 @@ def _quick_passes(llvm: Any) -> Any:
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
     passes.add_loop_simplify_pass()
-    passes.add_loop_rotate_pass()
+    if turns_loops:
+        passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     return passes
