@@ -71,6 +71,10 @@ class Scope:
         self.body: list[Inst] = []
 
 
+class NeedsTraceTime(Exception):
+    """A loop has to be unrolled: its body asks for the Python number behind a counter, or does something each time."""
+
+
 class Builder:
     """The state of one trace. Values remember their scope, so that an escaping one is caught."""
 
@@ -85,6 +89,7 @@ class Builder:
         self.not_rewritten: dict[CodeType, str] = {}  # why the control flow of a function is Python's own
         self.on_helper: Callable[[Any], None] = lambda fn: None
         self.quiet = 0  # > 0 while a loop body is traced again
+        self.on_trial = 0  # > 0 while a body that may be unrolled is traced as that of a loop
         self.changes: dict[int, Loc | None] = {}  # id of a list, dict or set -> where a method of it was called
         self._top = Scope("kernel", None)
         self._stack: list[Scope] = [self._top]
@@ -161,8 +166,14 @@ class Builder:
 
     def note_change(self, container: object) -> None:
         """A method that may change a container is about to be called here."""
+        self.need_each_time("a method of a container")
         if self.depth:
             self.changes[id(container)] = self.here()
+
+    def need_each_time(self, what: str) -> None:
+        """Python does something here in each iteration: a loop on trial is none."""
+        if self.on_trial:
+            raise NeedsTraceTime(what)
 
     @contextmanager
     def retracing(self) -> Iterator[None]:

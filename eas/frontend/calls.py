@@ -41,8 +41,12 @@ def callee(fn: Any, hooks: Hooks) -> Any:
         return _helper(MethodType(method, fn), hooks)
     if isinstance(fn, BuiltinMethodType) and isinstance(fn.__self__, (list, dict, set)):
         current("a helper").note_change(fn.__self__)
+    if _library(fn) not in ("eas", *_HOST_MATH) and not any(fn is known for known in _PURE):
+        current("a helper").need_each_time("a call of what is not traced")  # print, next, ...
     return _of_host_values(fn) if _library(fn) in _HOST_MATH else fn
 
+
+_PURE = (len, isinstance, tuple, zip, enumerate, reversed, type, getattr, hasattr)
 
 # --- helpers ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from eas.frontend.builder import TRIAL, Scope, current
 from eas.frontend.calls import callee
 from eas.frontend.containers import unchanged
 from eas.frontend.loops import RuntimeRange, trace_for, trace_while
+from eas.frontend.plain_loops import trace_plain_loop
 from eas.frontend.state import (
     align,
     disagree,
@@ -182,6 +183,8 @@ class TracingHooks:
             return trace_for(items, body, names, state, stop)
         if isinstance(items, Undefined):
             items.refuse()
+        if isinstance(items, range) and stop is None and (made := trace_plain_loop(items, body, names, state)) is not None:
+            return made
         for count, item in enumerate(items):
             _check_unrolled(count, "for")
             flag = state[stop] if stop is not None else False

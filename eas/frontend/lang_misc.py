@@ -54,7 +54,9 @@ def static_assert(cond: Any, msg: str = "") -> None:
 
 def static_print(*args: Any) -> None:
     """Print while tracing, once per compilation."""
-    if not current("mk.static_print").quiet:
+    builder = current("mk.static_print")
+    builder.need_each_time("static_print")
+    if not builder.quiet:
         print(*args)
 
 
@@ -135,7 +137,7 @@ def range(
     return RuntimeRange(0, start, step) if end is None else RuntimeRange(start, end, step)
 
 
-def static_range(start: int, end: int | None = None, step: int = 1) -> builtins.range:
+def static_range(start: int, end: int | None = None, step: int = 1) -> tuple[int, ...]:
     """Python's range over numbers known when tracing: the loop is unrolled."""
     first, last = (0, start) if end is None else (start, end)
     stride = static_int(step, "the step of static_range")
@@ -145,11 +147,8 @@ def static_range(start: int, end: int | None = None, step: int = 1) -> builtins.
             hint="use a positive or negative step",
             loc=current().here(),
         )
-    return builtins.range(
-        static_int(first, "the start of static_range"),
-        static_int(last, "the end of static_range"),
-        stride,
-    )
+    numbers = builtins.range(static_int(first, "the start of static_range"), static_int(last, "the end of static_range"), stride)
+    return tuple(numbers)  # a long `range` may stay a loop
 
 
 def inline(

@@ -9,12 +9,13 @@ from typing import Any
 
 from eas import dtypes
 from eas.errors import CompileError, TypeMismatch
-from eas.frontend.builder import Scope, current
+from eas.frontend.builder import NeedsTraceTime, Scope, current
 from eas.frontend.containers import unchanged
 from eas.frontend.hints import checked
 from eas.frontend.state import Leaf, align, fit_to, flatten, is_dont_care, is_runtime, is_same, join
 from eas.frontend.values import (
     Block,
+    Counter,
     Undefined,
     cast_to,
     condition,
@@ -41,6 +42,8 @@ class RuntimeRange:
 
     def __init__(self, start: Any, end: Any, step: Any = 1) -> None:
         for x in (start, end, step):
+            if isinstance(x, Counter):
+                raise NeedsTraceTime("a range")
             if isinstance(x, Undefined):
                 x.refuse()
             block = x if isinstance(x, Block) else None
@@ -68,7 +71,7 @@ class RuntimeRange:
         return [cast_to(b, dtype) if isinstance(b, Block) else constant(plain(b), dtype) for b in bounds]
 
 
-class _Carried:
+class Carried:
     """What is known so far about the variables of a loop: a type for those that the IR must carry."""
 
     def __init__(self, names: Sequence[str], state: State) -> None:
@@ -159,7 +162,7 @@ def _note(x: Any) -> str:
     return x.note if isinstance(x, Block) else ""
 
 
-def _settle(carried: _Carried, attempt: Callable[[], tuple[State, State]]) -> tuple[State, State]:
+def _settle(carried: Carried, attempt: Callable[[], tuple[State, State]]) -> tuple[State, State]:
     """Trace until the carried types no longer change."""
     builder = current()
     for round in range(MAX_ROUNDS):
@@ -172,7 +175,7 @@ def _settle(carried: _Carried, attempt: Callable[[], tuple[State, State]]) -> tu
 
 def trace_for(items: RuntimeRange, body: Body, names: Sequence[str], state: State, stop: int | None) -> State:
     """A `for` over a runtime range; one that raises its stop flag becomes a `while`."""
-    builder, bounds, carried = current(), items.bounds(), _Carried(names, state)
+    builder, bounds, carried = current(), items.bounds(), Carried(names, state)
     scope = Scope("for loop", None)
 
     def attempt() -> tuple[State, State]:
@@ -191,9 +194,24 @@ def trace_for(items: RuntimeRange, body: Body, names: Sequence[str], state: Stat
     return carried.leaving(entered, left, inst.outs)
 
 
+def trace_plain_for(items: RuntimeRange, limits: tuple[int, int], body: Body, carried: Carried) -> State:
+    """A `for` whose counter stands for a Python integer, and that changes only what has its final type before it."""
+    builder, bounds = current(), items.bounds()
+    with builder.scope("for loop", [bounds[0].type, *carried.carried_types], ["", *carried.hints]) as scope, unchanged("for loop", body):
+        entered = carried.entering(scope.params[1:])
+        left = tuple(body(Counter(scope.params[0], *limits), *entered))
+        after, _ = flatten(carried.names, left)
+        if carried.learn(entered, left) or any(isinstance(leaf.value, Counter) for leaf in after):
+            raise NeedsTraceTime("a variable of the loop")
+        yields = carried.yields(left)
+    region = builder.close(scope, yields)
+    inst = builder.emit("for", [b.value for b in bounds] + carried.inits(), {}, [region])
+    return carried.leaving(entered, left, inst.outs)
+
+
 def trace_while(test: Callable[..., Any], body: Body, names: Sequence[str], state: State) -> State:
     """A `while` whose condition is a runtime value."""
-    builder, carried = current(), _Carried(names, state)
+    builder, carried = current(), Carried(names, state)
     scopes: list[Scope] = []
     answer: Any = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from eas import dtypes, numerics
 from eas.dtypes import DType
 from eas.errors import CompileError, EasError, ShapeMismatch, TypeMismatch, UndefinedName
-from eas.frontend.builder import current
+from eas.frontend.builder import NeedsTraceTime, current
 from eas.frontend.hints import checked, fill_hint
 from eas.ir import Inst, Region, Value
 from eas.types import Shape, Type
@@ -96,6 +96,45 @@ class Block(Operators):
         raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name", loc=current().here())
 
 
+class Counter(Block):
+    """The variable of a loop that Python would run itself, or a sum or product of such and integers: `lo` to `hi`.
+
+    It may stand only where a Python integer would give the same types and values.
+    """
+
+    __slots__ = ("hi", "lo")
+
+    def __init__(self, value: Value, lo: int, hi: int) -> None:
+        super().__init__(value)
+        self.lo, self.hi = lo, hi
+        if not dtypes.i32.min <= lo <= hi <= dtypes.i32.max:
+            raise NeedsTraceTime("a number of more than 32 bits")
+
+    def as_block(self) -> Block:
+        return Block(self.value)
+
+    def __repr__(self) -> str:
+        raise NeedsTraceTime("text")
+
+
+def _counted(name: str, operands: Sequence[Any]) -> Counter:
+    """Arithmetic of counters and Python integers, which Python would do."""
+    if name not in ("add", "sub", "mul") or not all(isinstance(x, Counter) or type(x) is int for x in operands):
+        raise NeedsTraceTime(name)
+    (a, b), (c, d) = ((x.lo, x.hi) if isinstance(x, Counter) else (x, x) for x in operands)
+    ends = {"add": (a + c, b + d), "sub": (a - d, b - c), "mul": (a * c, a * d, b * c, b * d)}[name]
+    blocks = [x.as_block() if isinstance(x, Counter) else constant(x, dtypes.i32) for x in operands]
+    return Counter(emit(name, *blocks).value, min(ends), max(ends))
+
+
+def _is_same_of_number(name: str, counter: Counter, attrs: Mapping[str, Any]) -> bool:
+    """Whether an op makes of a counter what it makes of the Python integers."""
+    if name == "cast":
+        dtype = attrs["type"].dtype
+        return bool(dtype.is_float or (dtype.is_int and dtype.min <= counter.lo and counter.hi <= dtype.max))
+    return name in ("addptr", "broadcast")
+
+
 def refuse_if_not_rewritten(what: str, otherwise: str) -> None:
     """Say why, if this happens in a function whose control flow is Python's own."""
     builder = current("a traced value")
@@ -149,6 +188,9 @@ def emit(name: str, /, *operands: Block, **attrs: Any) -> Block:
 
 def emit_inst(name: str, /, *operands: Block, regions: Sequence[Region] = (), **attrs: Any) -> Inst:
     """One instruction; a refusal of its row is told in the kernel's own words."""
+    for b in operands:
+        if isinstance(b, Counter) and not _is_same_of_number(name, b, attrs):
+            raise NeedsTraceTime(name)
     try:
         return current().emit(name, [b.value for b in operands], attrs, regions)
     except EasError as error:
@@ -211,6 +253,8 @@ def common_shape(name: str, shapes: Sequence[Shape]) -> Shape:
 
 def common_dtype(operands: Sequence[Any]) -> DType:
     """Promotion over traced values first; Python numbers are weak and join last."""
+    if any(isinstance(x, Counter) for x in operands):
+        return _dtype_with_counters(operands)
     try:
         typed = [x.dtype for x in operands if isinstance(x, Block)]
         numbers = [plain(x) for x in operands if not isinstance(x, Block)]
@@ -226,6 +270,17 @@ def common_dtype(operands: Sequence[Any]) -> DType:
     except EasError as error:
         raise error.at(current().here()) from None
     return joined
+
+
+def _dtype_with_counters(operands: Sequence[Any]) -> DType:
+    """The same where typed counters give what Python integers would."""
+    typed, least, most = (
+        common_dtype([choose(x) if isinstance(x, Counter) else x for x in operands])
+        for choose in (Counter.as_block, lambda x: x.lo, lambda x: x.hi)
+    )
+    if typed is not least or typed is not most:
+        raise NeedsTraceTime("weak promotion")
+    return typed
 
 
 def check_operands(name: str, operands: Sequence[Any]) -> None:
@@ -245,6 +300,8 @@ def fit(name: str, operands: Sequence[Any], dtype: DType | None = None) -> list[
     shape = common_shape(name, [x.shape for x in operands if isinstance(x, Block)])
     fitted = []
     for x in operands:
+        if isinstance(x, Counter):
+            x = x.as_block()
         if isinstance(x, Block):
             fitted.append(broadcast_to(cast_to(x, target), shape))
         else:
@@ -264,6 +321,8 @@ _NEVER_BOOL = {"add", "sub", "mul", "floordiv", "mod", "truncdiv", "truncmod", "
 def lanewise(name: str, *operands: Any) -> Block:
     """An elementwise op on promoted and broadcast operands; arithmetic on bools is done in i32."""
     check_operands(name, operands)
+    if not any(isinstance(x, Block) and not isinstance(x, Counter) for x in operands) and any(isinstance(x, Counter) for x in operands):
+        return _counted(name, operands)
     dtype = common_dtype(operands)
     if name in _NEVER_BOOL and dtype.is_bool:
         dtype = dtypes.i32
