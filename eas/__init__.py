@@ -11,6 +11,9 @@ from eas import errors
 from eas._version import __version__
 from eas.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
 
+if "t" in getattr(sys, "abiflags", "") or not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError("eas needs a Python with a global interpreter lock: this one is free-threaded, and eas' launchers and caches rely on the lock; use the ordinary build (python3.14, not python3.14t)")
+
 if TYPE_CHECKING:
     from eas import dtypes, lib, mk, runtime
     from eas.autotune import Config, autotune

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -73,3 +74,16 @@ def test_readme_opens_with_the_two_commands(name):
     assert commands[:2] == [RUN, TEST]  # .ci/run takes its test command from this very line
     for command in UV:
         assert any(line.startswith(command) for line in lines), command
+
+
+@pytest.mark.parametrize("state", ["sys._is_gil_enabled = lambda: False", "sys.abiflags = 't'"])
+def test_free_threaded_python_is_refused_with_the_reason(state):
+    done = subprocess.run([sys.executable, "-c", f"import sys; {state}; import eas"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ImportError: eas needs a Python with a global interpreter lock: this one is free-threaded" in done.stderr
+
+
+def test_python_that_has_a_lock_and_could_do_without_is_taken():
+    code = "import sys; sys._is_gil_enabled = lambda: True; import eas; print(eas.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == __version__
