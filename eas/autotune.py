@@ -6,7 +6,6 @@ import functools
 import hashlib
 import os
 import platform
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import is_scalar, view
 from eas.irtext import print_module
 from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
+from eas.locks import new_lock
 from eas.runtime import debug, get_runtime
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
@@ -160,7 +160,7 @@ class Autotuned:
         self._options = options
         self._tuned = tuple(dict.fromkeys(name for c in options.configs for name in (*c.meta, *c.options)))
         self._choices: dict[tuple[Any, ...], tuple[Config, CompiledKernel]] = {}
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     # --- public -----------------------------------------------------------------------------
 

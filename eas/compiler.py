@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from eas.errors import EasError
 from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
+from eas.locks import new_lock
 from eas.runtime import get_runtime
 from eas.runtime.host_target import host_target
 from eas.runtime.launch_settings import setting_now
@@ -107,7 +107,7 @@ class CompiledKernel:
         self._repeater: Repeater | None = None
         self._variants: dict[tuple[Facts, Settings], Variant] = {}
         self._by_held: dict[tuple[tuple[bool, ...], Settings], Variant] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def traced(self) -> IRModule:

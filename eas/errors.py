@@ -150,6 +150,10 @@ class OutOfBounds(KernelError, IndexError):
     """A kernel touched memory outside of a buffer."""
 
 
+class FailedDependency(KernelError):
+    """A launch was not run, because one before it failed that should have written its memory."""
+
+
 class SanitizerError(KernelError):
     """The software Metal saw a kernel do what Metal leaves undefined; `findings` has the facts, one each."""
 

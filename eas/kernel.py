@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -20,6 +19,7 @@ from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
+from eas.locks import new_lock
 from eas.runtime import Grid, Runtime, get_runtime, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
@@ -64,7 +64,7 @@ class Kernel:
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
         self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
         """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         get_ready(fn.__code__.co_filename)
 
     # --- public -----------------------------------------------------------------------------
@@ -421,8 +421,10 @@ class Kernel:
         compiled._launches += 1
         if compiled._launches < LEARN_AFTER:
             return
-        from eas.runtime.repeat_launch import Repeatable, Repeater
-
+        try:
+            from eas.runtime.repeat_launch import Repeatable, Repeater
+        except ImportError:  # a signal handler launches in the middle of this very import
+            return
         if compiled._repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
             hidden = tuple(compiled._strides)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eas.locks import new_lock
 
 Array = NDArray[Any]
 
@@ -62,7 +62,7 @@ class Pool:
         self._max_free_nbytes = max_free_nbytes
         self._returned: deque[tuple[int, Array]] = deque()
         self._free: dict[int, list[Array]] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._used = self._free_nbytes = self._peak = self._allocations = self._reused = 0
 
     def allocate(self, nbytes: int) -> Array:
@@ -70,11 +70,7 @@ class Pool:
         size = size_class(nbytes)
         with self._lock:
             self._collect()
-            blocks = self._free.get(size)
-            memory = blocks.pop() if blocks else None
-            if memory is not None:
-                self._free_nbytes -= size
-                self._reused += 1
+            memory = self._take(size)
             self._allocations += 1
             self._used += size
             self._peak = max(self._peak, self._used)
@@ -102,18 +98,27 @@ class Pool:
             self._free.clear()
             return released
 
+    def _take(self, size: int) -> Array | None:
+        """A free block, if there is one; a signal handler that allocates may come before any line of this."""
+        try:
+            memory = self._free[size].pop()
+        except (KeyError, IndexError):
+            return None
+        self._free_nbytes -= size
+        self._reused += 1
+        return memory
+
     def _collect(self) -> None:
         """Take back what has died since."""
-        while self._returned:
-            size, memory = self._returned.popleft()
+        while True:
+            try:
+                size, memory = self._returned.popleft()
+            except IndexError:
+                return
             self._used -= size
             if self._free_nbytes + size <= self._max_free_nbytes:
                 self._free.setdefault(size, []).append(memory)
                 self._free_nbytes += size
-
-    def _after_fork(self) -> None:
-        # Another thread of the parent may have held it.
-        self._lock = threading.Lock()
 
 
 def size_class(nbytes: int) -> int:
@@ -125,9 +130,6 @@ def size_class(nbytes: int) -> int:
 
 
 POOL = Pool()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=POOL._after_fork)
 
 
 def memory_stats() -> MemoryStats:

@@ -6,14 +6,13 @@ import ctypes
 import functools
 import hashlib
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from eas import config
 from eas.errors import ArgumentError, LaunchError, printable
+from eas.locks import new_lock
 from eas.metal_sim import binaries, native, strict, toolchain
 from eas.metal_sim.arguments import Binding, bind
 from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
@@ -23,6 +22,7 @@ from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, re
 from eas.metal_sim.reports import Places, raise_error
 from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
 from eas.metal_sim.tokens import OWN_LINES
+from eas.runtime.crew import Aside
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w+|simd/simd.h)>)", re.MULTILINE)
 _METAL_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:metal_\w+|simd/simd.h)>", re.MULTILINE)
@@ -91,7 +91,7 @@ class Library:
         self.places = places
         self._kernels: dict[str, Kernel] = {}
         self._code: dict[str, _Code] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
@@ -139,10 +139,9 @@ class Library:
             together = self._source.kernels if len(self._source.kernels) <= _SMALL else [kernel]
             entries = "".join(_entry_text(i, k) for i, k in enumerate(together))
             text = f'{OWN_LINES}{self._source.text}\n# 1 "<entries>"\n{entries}'
-            with ThreadPoolExecutor(1) as other:  # two compiles of one text, side by side
-                spaces = other.submit(toolchain.check_spaces, self._plain, self.name, self.text)
-                data = toolchain.compile_library(text, self.name, self.text, self._flags)
-                spaces.result()
+            spaces = Aside(functools.partial(toolchain.check_spaces, self._plain, self.name, self.text))  # side by side
+            data = toolchain.compile_library(text, self.name, self.text, self._flags)
+            spaces.result()
             # Few launches fail: the table of lines is made when the first line is asked for.
             line_flags = () if self.sanitize else toolchain.LINE_FLAGS
             lines = functools.partial(toolchain.compile_library, text, self.name, self.text, self._flags, line_flags)
@@ -234,12 +233,14 @@ class Kernel:
         fragment_map: int = 0,
         flush_subnormals: bool = False,
         allow_exited: bool = False,
+        stop_word: ctypes.c_int32 | None = None,
         **named: Any,
     ) -> None:
         """Run the kernel: one argument per buffer, in the order of its parameters, or by name.
 
         `grid` counts threadgroups (so does `threadgroups`), `grid_threads` counts threads: its last
-        threadgroups may be smaller. `threads` is the size of a threadgroup.
+        threadgroups may be smaller. `threads` is the size of a threadgroup. Another thread that puts a 1
+        into `stop_word` ends the launch between two threadgroups.
         """
         shape = shape_of(self.name, grid if threadgroups is None else threadgroups, grid_threads, threads, self.max_total_threads)
         bindings = bind(self, args, named)
@@ -251,7 +252,7 @@ class Kernel:
         if self.library.sanitize:
             run_sanitized(self, launch, bindings)
         else:
-            native.run(launch)
+            native.run(launch, stop_word)
         self.static_threadgroup_nbytes = launch.static_nbytes
         if launch.error.kind != native.Kind.NONE:
             raise_error(self, launch, [launch.error])
@@ -259,6 +260,7 @@ class Kernel:
     def _launch(self, shape: Shape, bindings: Sequence[Binding], memory: Mapping[int | str, int]) -> native.Launch:
         launch = native.Launch(entry=self._code.entry, name=printable(self.name).encode())
         launch.threads, launch.groups, launch.grid_threads = shape.threads, shape.groups, shape.grid_threads
+        launch.held = bindings
         for b in bindings:
             launch.buffers[b.parameter.index] = b.address
         for p in self.parameters:

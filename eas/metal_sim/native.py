@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Sequence
 from enum import IntEnum
 
+from eas.locks import Gate
 from eas.metal_sim import toolchain
+from eas.runtime.crew import Crew
 from eas.runtime.host_cpu import num_threads
 
 MAX_SLOTS = 31
@@ -63,6 +65,8 @@ class Sanitizer(ctypes.Structure):
 
 
 class Launch(ctypes.Structure):
+    held: Sequence[object] = ()
+    """What the addresses point to."""
     _fields_ = (
         ("entry", P), ("buffers", P * MAX_SLOTS), ("threadgroup_nbytes", U * MAX_SLOTS),
         ("threads", U * 3), ("groups", U * 3), ("grid_threads", U * 3),
@@ -78,42 +82,84 @@ class ParameterInfo(ctypes.Structure):
 
 
 WORTH_A_THREAD = 4096  # Metal threads that one more OS thread should have to itself
+SLICE_MS = 50  # how long signal handlers wait
+_MORE = 2  # what the engine says when a slice has passed
 
-_pool_lock = threading.Lock()
-_pools: dict[int, ThreadPoolExecutor] = {}
+_crew = Crew("eas-sim")
 
 
 @functools.cache
 def _engine() -> ctypes.CDLL:
     loaded = toolchain.engine()
-    loaded.eas_sim_run.argtypes = [P]
+    loaded.eas_sim_run.argtypes = [P, U]
     loaded.eas_sim_run.restype = U
     loaded.eas_sim_launch_nbytes.restype = ctypes.c_ulong
     loaded.eas_sim_sanitizer_nbytes.restype = ctypes.c_ulong
     assert loaded.eas_sim_launch_nbytes() == ctypes.sizeof(Launch), "native.py and engine.h differ"
     assert loaded.eas_sim_sanitizer_nbytes() == ctypes.sizeof(Sanitizer), "native.py and engine.h differ"
     loaded.eas_sim_watch_faults()
+    os.register_at_fork(after_in_child=loaded.eas_sim_after_fork)
     return loaded
 
 
-def run(launch: Launch) -> None:
-    """Run every threadgroup; the engine leaves the GIL to others meanwhile."""
-    engine = _engine()
+def run(launch: Launch, stop_word: ctypes.c_int32 | None = None) -> None:
+    """Run every threadgroup; the engine leaves the GIL to others meanwhile.
+
+    A signal handler that raises, or a 1 in `stop_word`, ends the launch between two threadgroups.
+    """
+    engine, threads = _engine(), num_threads()
     groups = launch.groups[0] * launch.groups[1] * launch.groups[2]
     work = groups * launch.threads[0] * launch.threads[1] * launch.threads[2]
-    helpers = min(num_threads(), groups, work // WORTH_A_THREAD) - 1
-    address = ctypes.addressof(launch)
-    if launch.sanitizer or helpers <= 0:
-        failures = [engine.eas_sim_run(address)]
-    else:
-        pending = [_pool(helpers).submit(engine.eas_sim_run, address) for _ in range(helpers)]
-        failures = [engine.eas_sim_run(address), *(p.result() for p in pending)]
-    if all(failures):
+    count = 0 if launch.sanitizer else min(threads, groups, work // WORTH_A_THREAD) - 1
+    helpers = [_Helper(engine, launch) for _ in range(count)]
+    try:
+        for helper in helpers:
+            _crew.put(helper, threads)
+        status = _run_here(engine, launch, stop_word)
+    except BaseException:
+        launch.stop = 1
+        raise
+    finally:
+        helped = [helper.finish() for helper in helpers]
+    if status and not any(helped):
         raise MemoryError("the software Metal cannot get memory for its stacks")
 
 
-def _pool(count: int) -> ThreadPoolExecutor:
-    with _pool_lock:
-        if count not in _pools:
-            _pools[count] = ThreadPoolExecutor(count, thread_name_prefix="eas-sim")
-        return _pools[count]
+def _run_here(engine: ctypes.CDLL, launch: Launch, stop_word: ctypes.c_int32 | None) -> int:
+    """Take threadgroups; between two slices of time Python runs its signal handlers."""
+    while True:
+        status = int(engine.eas_sim_run(ctypes.addressof(launch), SLICE_MS))
+        if status != _MORE:
+            return status
+        if stop_word is not None and stop_word.value:
+            launch.stop = 1
+
+
+class _Helper:
+    """Another thread's part in a launch, if a thread finds the time."""
+
+    def __init__(self, engine: ctypes.CDLL, launch: Launch) -> None:
+        self._engine, self._launch = engine, launch  # with its memory, also if nobody waits for us
+        self._turn = [None]
+        self._gate = Gate()
+        self._status = 1
+
+    def _is_first(self) -> bool:
+        try:
+            self._turn.pop()
+        except IndexError:
+            return False
+        return True
+
+    def __call__(self) -> None:
+        if self._is_first():
+            try:
+                self._status = self._engine.eas_sim_run(ctypes.addressof(self._launch), 0)
+            finally:
+                self._gate.open()
+
+    def finish(self) -> bool:
+        """Whether it took part and ended well; one that has not started never will."""
+        if not self._is_first():
+            self._gate.wait()
+        return self._status == 0

@@ -11,12 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eas.errors import ArgumentError, BackendUnavailable, printable
+from eas.locks import new_lock
 from eas.metal_sim import binaries, strict_messages, strict_spaces
 from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.tokens import OWN_LINES
@@ -183,7 +183,7 @@ class _Engine:
     library: ctypes.CDLL
 
 
-_build_lock = threading.Lock()
+_build_lock = new_lock()
 _engines: dict[str, _Engine] = {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from eas import config
 from eas.errors import BackendUnavailable, EasError
 from eas.facts import NEAR
+from eas.locks import new_lock
 
 if TYPE_CHECKING:
     from eas.ir import IRModule
@@ -131,7 +131,7 @@ ALIASES = {"metal": "mps"}
 NAMES = ("auto", *(b.name for b in BACKENDS), *ALIASES)
 
 _runtimes: dict[str, Runtime] = {}
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 def get_runtime(backend: str | None = None) -> Runtime:

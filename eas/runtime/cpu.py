@@ -14,6 +14,7 @@ import numpy as np
 from eas import config, dtypes
 from eas.errors import ArgumentError, KernelError, SourcePlace
 from eas.runtime import Executable, Grid, Runtime, jit, require
+from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.grid import check_programs
 from eas.runtime.host_cpu import num_threads
 from eas.runtime.launch_queue import LaunchQueue, Span
@@ -151,6 +152,7 @@ class CpuRuntime(Runtime):
 
     def __init__(self) -> None:
         self.queue = LaunchQueue()
+        finish_before_exit(self.queue)
 
     def why_unavailable(self) -> str | None:
         return jit.why_unavailable()
@@ -165,24 +167,22 @@ class CpuRuntime(Runtime):
         record = ErrorRecord()
         log = _log(kernel, grid) if kernel.logs else None
         slots = kernel.slots(args, grid, record, log)
-        if sync and not self.queue.pending.value:
+        if sync and not len(self.queue):
             _execute(native, kernel, slots, grid, record, args, log)
             return
-        # What a kernel prints comes in the order of the launches.
-        spans = None if log is not None else kernel.spans(slots, getattr(native, "writes", None))
+        spans = kernel.spans(slots, getattr(native, "writes", None))
+        prints = log is not None  # in the order of the launches
         if sync:
-            self.queue.wait_for(spans)
+            self.queue.wait_for(spans, native.name, prints)
             _execute(native, kernel, slots, grid, record, args, log)
             return
         task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log)
-        self.queue.submit(task, config.max_in_flight(), spans, min(num_threads(), _MAX_QUEUE_THREADS))
+        threads = min(num_threads(), _MAX_QUEUE_THREADS)
+        self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints)
 
     def synchronize(self) -> None:
-        """Every launch has ended; raises the first error of those that were not waited for."""
-        self.queue.drain()
-        errors = self.queue.take_errors()
-        if errors:
-            raise errors[0]
+        """Every launch has ended; raises what failed of those that this thread made and did not wait for."""
+        self.queue.synchronize()
 
     def prepare(self, executable: Executable) -> None:
         self.loaded(cast(NativeExecutable, executable))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import atexit
 import math
 import sys
-import threading
 import time
 from collections.abc import Iterable, Sequence
 
 from eas import config
 from eas.ir import IRModule
 from eas.irtext import print_module
+from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime
 
 
@@ -79,7 +79,7 @@ class Ledger:
         self.launches = 0
         self.seconds = 0.0
         self._opened: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def open(self, backend: str) -> None:
         """Announce a backend once; the first one also arranges for the closing line."""

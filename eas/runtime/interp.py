@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from eas import config, numerics
 from eas.errors import ArgumentError, GridError
 from eas.ir import Arg, IRModule, verify
+from eas.locks import new_lock
 from eas.ops.machine import Buffer, Pointer
 from eas.passes.spread_threads import spread_threads
 from eas.runtime import Executable, Grid, Runtime
@@ -125,7 +126,7 @@ def _lowered(module: IRModule) -> IRModule:
 
 _MAX_PREPARED = 256
 _prepared: OrderedDict[int, _Prepared] = OrderedDict()
-_prepared_lock = threading.Lock()
+_prepared_lock = new_lock()
 
 
 def _prepare(module: IRModule) -> _Prepared:
@@ -133,7 +134,8 @@ def _prepare(module: IRModule) -> _Prepared:
         found = _prepared.get(id(module))
         if found is None:
             found = _prepared[id(module)] = _Prepared(module)
-            if len(_prepared) > _MAX_PREPARED:
+            while len(_prepared) > _MAX_PREPARED:
                 _prepared.popitem(last=False)
-        _prepared.move_to_end(id(module))
+        with contextlib.suppress(KeyError):  # a signal handler may have run kernels meanwhile
+            _prepared.move_to_end(id(module))
         return found

@@ -6,14 +6,13 @@ import ctypes
 import functools
 import hashlib
 import importlib.util
-import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from eas._version import __version__
 from eas.errors import EasError
+from eas.locks import new_lock
 from eas.runtime import elf
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
@@ -28,9 +27,8 @@ _MANY_BLOCKS = 1500  # basic blocks, from which on LLVM's time must not grow wit
 
 _CACHE_FORMAT = "object-1"
 
-lock = threading.RLock()
+lock = new_lock(stops_fork=True)
 """Held while something is compiled or loaded once; nobody forks in the middle of that."""
-os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class CodeError(EasError):

@@ -15,6 +15,7 @@ from eas.errors import ArgumentError, SourcePlace
 from eas.ir import Arg
 from eas.runtime import Executable, Grid
 from eas.runtime.grid import check_programs
+from eas.runtime.launch_queue import Span
 from eas.runtime.metal_log import LogFormat, MetalLog
 
 Array = np.ndarray
@@ -66,6 +67,11 @@ class MetalLaunch:
     bound: dict[int, Array]
     grid: Grid
     log: MetalLog | None
+
+    def spans(self) -> list[Span]:
+        """The memory of the buffers that the kernel was given."""
+        arrays = ((self.bound[index], is_written) for _, index, is_written in self.code.buffers)
+        return [Span(a.ctypes.data, a.ctypes.data + a.nbytes, is_written) for a, is_written in arrays]
 
     def finish(self, kernel: str) -> None:
         """Print what the kernel printed, and raise what it asserted."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import threading
 from collections.abc import Sequence
 from typing import cast
 
 from eas import config
+from eas.locks import new_lock
 from eas.metal_sim import toolchain
 from eas.metal_sim.library import Kernel, Library
 from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.launch_queue import LaunchQueue
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
@@ -26,8 +28,9 @@ class SimRuntime(Runtime):
 
     def __init__(self) -> None:
         self.queue = LaunchQueue()
+        finish_before_exit(self.queue)
         self._kernels: dict[tuple[str, bool], Kernel] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def why_unavailable(self) -> str | None:
         return toolchain.why_unavailable()
@@ -39,18 +42,21 @@ class SimRuntime(Runtime):
         metal = cast(MetalExecutable, executable)
         launch = prepare(metal, args, grid)
         kernel = self.kernel(launch.code)
+        if sync and not len(self.queue):
+            _execute(executable.name, kernel, launch)
+            return
+        spans = launch.spans()
         if sync:
-            self.queue.drain()
+            self.queue.wait_for(spans, executable.name, in_order=True)
             _execute(executable.name, kernel, launch)
         else:
-            self.queue.submit(functools.partial(_execute, executable.name, kernel, launch), config.max_in_flight())
+            stop_word = ctypes.c_int32(0)
+            task = functools.partial(_execute, executable.name, kernel, launch, stop_word)
+            self.queue.submit(task, config.max_in_flight(), spans, name=executable.name, in_order=True, stop_word=stop_word)
 
     def synchronize(self) -> None:
-        """Every launch has ended; raises the first error of those that were not waited for."""
-        self.queue.drain()
-        errors = self.queue.take_errors()
-        if errors:
-            raise errors[0]
+        """Every launch has ended; raises what failed of those that this thread made and did not wait for."""
+        self.queue.synchronize()
 
     def kernel(self, code: MetalCode) -> Kernel:
         """The compiled text; the same object for the same text."""
@@ -70,6 +76,6 @@ class SimRuntime(Runtime):
         return found
 
 
-def _execute(name: str, kernel: Kernel, launch: MetalLaunch) -> None:
-    kernel(*(launch.bound[p.index] for p in kernel.buffers), grid=launch.grid, threads=launch.code.threads)
+def _execute(name: str, kernel: Kernel, launch: MetalLaunch, stop_word: ctypes.c_int32 | None = None) -> None:
+    kernel(*(launch.bound[p.index] for p in kernel.buffers), grid=launch.grid, threads=launch.code.threads, stop_word=stop_word)
     launch.finish(name)

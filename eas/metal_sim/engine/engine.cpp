@@ -285,14 +285,23 @@ using namespace eas_sim;
 
 // --- what Python calls ----------------------------------------------------------------------------
 
-extern "C" unsigned eas_sim_run(Launch* l) {
+static long now_ms() {
+  long t[2];
+  clock_gettime(1, t);
+  return t[0] * 1000 + t[1] / 1000000;
+}
+
+// 0: no threadgroup is left; 1: no memory; 2: the slice (0: none) has passed, and somebody may go on.
+extern "C" unsigned eas_sim_run(Launch* l, unsigned slice_ms) {
   Worker* w = take_worker();
   if (!w) return 1;
   begin_launch(w, l);
   unsigned total = l->groups[0] * l->groups[1] * l->groups[2];
   unsigned before = set_flush_mode(l->config.flush_subnormals ? 1 : 2);
   Launch* outer = set_running(l);
-  while (!__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE)) {
+  long end = now_ms() + slice_ms;
+  bool is_over = false;
+  while (!__atomic_load_n(&l->stop, __ATOMIC_ACQUIRE) && !(is_over = slice_ms && now_ms() > end)) {
     unsigned index = __atomic_fetch_add(&l->next_group, 1, __ATOMIC_RELAXED);
     if (index >= total) break;
     begin_group(w, index);
@@ -301,7 +310,12 @@ extern "C" unsigned eas_sim_run(Launch* l) {
   set_running(outer);
   set_flush_mode(before);
   return_worker(w);
-  return 0;
+  return is_over ? 2 : 0;
+}
+
+// In a child after fork: a thread that is not there may have held the list.
+extern "C" void eas_sim_after_fork() {
+  if (__atomic_exchange_n(&workers_lock, 0, __ATOMIC_RELAXED)) idle_workers = nullptr;
 }
 
 extern "C" unsigned long eas_sim_launch_nbytes() { return sizeof(Launch); }

@@ -117,4 +117,5 @@ int mprotect(void*, unsigned long, int);
 void* memcpy(void*, const void*, unsigned long);
 void* memset(void*, int, unsigned long);
 void* memmove(void*, const void*, unsigned long);
+int clock_gettime(int, long*);
 }
