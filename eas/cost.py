@@ -46,6 +46,43 @@ def program_cost(module: IRModule, scalars: Mapping[str, int] | None = None) -> 
     return cost.times(module.attr("threads", 1)) if module.mode == "thread" else cost
 
 
+def most_work(module: IRModule) -> int | None:
+    """How many operations on elements one program does at most, whatever its arguments are; None: there is no bound."""
+    work = _region_work(module.body, _Known(module, {}))
+    return None if work is None else work * (module.attr("threads", 1) if module.mode == "thread" else 1)
+
+
+def _region_work(region: Region, known: _Known) -> int | None:
+    total = 0
+    for inst in region.body:
+        work = _inst_work(inst, known)
+        if work is None:
+            return None
+        total += work
+    return total
+
+
+def _inst_work(inst: Inst, known: _Known) -> int | None:
+    elements = max((v.type.size for v in (*inst.outs, *inst.operands)), default=1)
+    inner = [_region_work(region, known) for region in inst.regions]
+    if None in inner or inst.op.name in ("while", "inline_target"):  # the text of a target may do anything
+        return None
+    within = sum(work or 0 for work in inner)
+    match inst.op.name:
+        case "for":
+            trips = _trips(inst, known)
+            return None if trips is None else trips * (within + 1) + elements
+        case "if":
+            return within + elements
+        case "dot":
+            return inst.out.type.size * inst.operands[0].shape[-1]
+        case "sort" | "topk":
+            return elements * elements.bit_length() ** 2
+        case "philox":
+            return elements * 64
+    return elements * (within + 1)
+
+
 class _Known:
     """Integers that follow from constants and known arguments."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
-from eas.cost import program_cost
+from eas.cost import most_work, program_cost
 from eas.errors import EasError, Unsupported
 from eas.facts import Fact
 from eas.frontend import operators
@@ -89,6 +89,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
     native = generate(scheduled, target, check_bounds)
     cost = program_cost(module)
     native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
+    native.work_per_program = most_work(module)
     debug.show_native(scheduled, sorted(map(str, facts)), native.llvm)
     return native
 

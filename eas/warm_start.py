@@ -110,6 +110,7 @@ class StoredCode:
         self.places: list[tuple[str, SourcePlace | None]] = [(text, StoredPlace(frames) if frames else None) for text, frames in record[3]]
         self.nbytes_per_program: int | None = record[4]
         self.flops_per_program: int | None = record[5]
+        self.work_per_program: int | None = record[6]
 
 
 class StoredPlace:
@@ -146,7 +147,7 @@ def remember(identity: Identity, summary: Summary, form: Form, native: NativeCod
     cache = default_cache()
     object_key = jit.object_key(native.llvm, "plain" if form.noopt else jit.DEFAULT_PIPELINE, form.target)
     places = [(text, None if loc is None else loc.decoded()) for text, loc in native.places]
-    record = (object_key, native.entry, native.scratch_nbytes, places, native.nbytes_per_program, native.flops_per_program)
+    record = (object_key, native.entry, native.scratch_nbytes, places, native.nbytes_per_program, native.flops_per_program, native.work_per_program)
     cache.put(_variant_key(identity, form), marshal.dumps(record))
     cache.put(f"summary {identity.key}", _pack_summary(summary))
     if identity.filename not in _known_files:

@@ -40,6 +40,7 @@ class NativeCode:
     logs: list[LogFormat] = field(default_factory=list)
     nbytes_per_program: int | None = None  # estimates for `EAS_DEBUG=2`, None where unknown
     flops_per_program: int | None = None
+    work_per_program: int | None = None  # at most: `eas.cost.most_work`
 
 
 def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> NativeCode:

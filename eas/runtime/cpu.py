@@ -104,6 +104,9 @@ class LoadedKernel:
         """Formats of `device_print`; a launch of such a kernel needs a `DeviceLog`."""
         self.rate = ctypes.c_int64(0)
         """What the pool learned of the time of one program."""
+        work: int | None = getattr(native, "work_per_program", None)
+        self.max_programs = 0 if work is None else MAX_SHORT_WORK // max(work, 1)
+        """Up to how many programs a launch is short for certain; 0: nobody knows how long one takes."""
         self._encoders = tuple(functools.partial(_encoder(arg), arg) for arg in args)
         self._slots = ctypes.c_uint64 * slot_count(len(args))
 
@@ -141,6 +144,7 @@ def _code(native: Any) -> jit.LoadedCode:
     return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE, target=target)
 
 
+MAX_SHORT_WORK = 1_000_000  # operations on elements: a millisecond or a few
 _MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool
 
 
@@ -176,9 +180,10 @@ class CpuRuntime(Runtime):
             self.queue.wait_for(spans, native.name, prints)
             _execute(native, kernel, slots, grid, record, args, log)
             return
-        task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log)
+        stop_word = ctypes.c_int32(0)
+        task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log, stop_word)
         threads = min(num_threads(), _MAX_QUEUE_THREADS)
-        self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints)
+        self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints, stop_word=stop_word)
 
     def synchronize(self) -> None:
         """Every launch has ended; raises what failed of those that this thread made and did not wait for."""
@@ -228,6 +233,7 @@ def _execute(
     record: ErrorRecord,
     held: Sequence[object],
     log: DeviceLog | None = None,
+    stop_word: ctypes.c_int32 | None = None,
 ) -> None:
     """Run the programs on this thread and the pool; `held` is the memory that `slots` points to."""
     pool().run(
@@ -237,6 +243,8 @@ def _execute(
         n_threads=1 if setting_now(config.noopt) else num_threads(),
         scratch_nbytes=kernel.scratch_nbytes,
         rate=ctypes.addressof(kernel.rate),
+        stop=0 if stop_word is None else ctypes.addressof(stop_word),
+        steady=kernel.max_programs,
     )
     if log is not None:
         log.show(executable.name, grid)

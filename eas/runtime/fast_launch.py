@@ -164,7 +164,7 @@ class Launcher:
             return
         self._state.variants[bits] = _Variant(kernel, name, places)
         rate = ctypes.addressof(kernel.rate)
-        row = (bits, kernel.address, kernel.scratch_nbytes, rate)
+        row = (bits, kernel.address, kernel.scratch_nbytes, rate, kernel.max_programs)
         self._rows[ll.ROW_WORDS * count : ll.ROW_WORDS * count + len(row)] = list(row)
         self._plan[ll.PLAN.index("n_variants")] = count + 1  # last: the row is complete
 

@@ -15,7 +15,7 @@ PLAN = (
 PARAM = ("kind", "name", "default", "expected", "slot", "flags", "nbytes")
 GUARD = ("kind", "object", "a", "b", "c")
 FACT = ("kind", "slot", "written", "number")
-VARIANT = ("facts", "code", "scratch_nbytes", "rate")
+VARIANT = ("facts", "code", "scratch_nbytes", "rate", "max_programs")
 ROW_WORDS = 8
 
 BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT = range(6)  # PARAM.kind

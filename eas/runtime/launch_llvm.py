@@ -36,7 +36,7 @@ from eas.runtime.launch_layout import (
 )
 from eas.runtime.launch_read_llvm import ARGUMENTS_TEXT, BUFFER_TEXT, GUARDS_TEXT, SCALAR_TEXT
 
-_RELEASE_PS = "5000000.0"  # the GIL is kept for launches that take less than 5 us
+_RELEASE_PS = "5000000.0"  # the GIL is kept for launches that took less than 5 us, and cannot take much more
 _MAX_EXTENT = 2**31 - 1
 
 
@@ -340,7 +340,7 @@ variant:
 other:
   br label %look
 fill:
-{field(VARIANT, "row", "code", "ptr")}{field(VARIANT, "row", "scratch_nbytes")}{field(VARIANT, "row", "rate", "ptr")}
+{field(VARIANT, "row", "code", "ptr")}{field(VARIANT, "row", "scratch_nbytes")}{field(VARIANT, "row", "rate", "ptr")}{field(VARIANT, "row", "max_programs")}
   %record = getelementptr i64, ptr %frame, i64 {RECORD}
   call void @llvm.memset.p0.i64(ptr align 8 %record, i8 0, i64 40, i1 false)
   %bits.p = getelementptr i64, ptr %frame, i64 {FACTS}
@@ -359,20 +359,25 @@ fill:
   %total = fmul double %psf, %nf
   %is_long = fcmp ogt double %total, {_RELEASE_PS}
   %is_new = icmp eq i64 %ps, 0
-  %release = or i1 %is_long, %is_new
+  %is_unbounded = icmp ugt i64 %n, %max_programs
+  %doubtful = or i1 %is_new, %is_unbounded
+  %release = or i1 %is_long, %doubtful
   br i1 %release, label %free, label %keep
 free:
   %state = call ptr @PyEval_SaveThread()
-  %rc1 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate)
+  %rc1 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
   call void @PyEval_RestoreThread(ptr %state)
   br label %ran
 keep:
-  %rc2 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate)
+  %rc2 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
   br label %ran
 ran:
   %rc = phi i32 [ %rc1, %free ], [ %rc2, %keep ]
-  %no_memory = icmp ne i32 %rc, 0
-  br i1 %no_memory, label %memory_error, label %check
+  %is_whole = icmp eq i32 %rc, 0
+  br i1 %is_whole, label %check, label %not_whole
+not_whole:
+  %is_stopped = icmp eq i32 %rc, 4          ; a signal handler has raised
+  br i1 %is_stopped, label %raised, label %memory_error
 check:
   %flag = load i32, ptr %record
   %failed = icmp ne i32 %flag, 0

@@ -107,6 +107,7 @@ class Launch:
         self.turn = [None]
         """Who takes this runs the launch, or ends it without."""
         self.after: list[Launch] = []
+        """What it waits for, and must not have failed."""
         self.followers: list[Follower] = []
         self.submitter, self.runner = threading.get_ident(), 0
         """The threads in whose hands it is; a signal handler or `__del__` may come in the middle of that."""
@@ -208,8 +209,9 @@ class LaunchQueue:
             return
         access = Access(name, None if spans is None else tuple(spans), in_order)
         before = [launch for launch in list(self._table) if access.conflicts(launch.access)]
+        unstopped = [launch for launch in before if not launch.is_stopped]  # who stopped the others knows
         self._wait(before)
-        found = _failed_before(access, before)
+        found = _failed_before(access, unstopped)
         if found is not None:
             raise _dependency_error(access, found)
 
@@ -299,7 +301,8 @@ class LaunchQueue:
             if earlier is launch:
                 break
             if launch.access.conflicts(earlier.access):
-                launch.after.append(earlier)
+                if not earlier.is_stopped:
+                    launch.after.append(earlier)
                 start.follow(earlier)
         start.step()
 

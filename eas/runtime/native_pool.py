@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import threading
 
 from eas.runtime import jit
 from eas.runtime.host_cpu import host_cpu, num_threads
@@ -27,15 +29,19 @@ class NativePool:
         # Worker threads stand in this code until the process ends.
         self._code = jit.load(pool_text(host_cpu().arch), pipeline="plain", keep_for_ever=True)
         self.run_address = self._code.address("eas_pool_run")
-        """`i32 (fn, args, n, chunk, n_threads, scratch_nbytes, rate)`, for native callers."""
-        types = (_pointer, _pointer, _i64, _i64, _i64, _i64, _pointer)
-        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.run_address)
+        """`i32 (fn, args, n, chunk, n_threads, scratch_nbytes, rate, stop, steady)`, for native callers."""
+        types = (_pointer, _pointer, _i64, _i64, _i64, _i64, _pointer, _pointer, _i64)
+        # Called with the GIL, which it releases: ctypes then raises what a signal handler raised meanwhile.
+        self._run = ctypes.PYFUNCTYPE(ctypes.c_int32, *types)(self._code.address("eas_pool_run_from_python"))
+        self._main_thread = ctypes.CFUNCTYPE(None, _i64)(self._code.address("eas_pool_main_thread"))
+        self._main_thread(threading.main_thread().ident or 0)
         reset = ctypes.CFUNCTYPE(None)(self._code.address("eas_pool_reset"))
         reset()
         self._share = ctypes.CFUNCTYPE(None, _pointer, _pointer)(
             self._code.address("eas_pool_share")
         )
         os.register_at_fork(after_in_child=reset)
+        os.register_at_fork(after_in_child=lambda: self._main_thread(threading.get_ident()))
 
     def share(self, parallel: int | None, max_threads: int | None) -> None:
         """Run on the threads of an OpenMP runtime from now on: its GOMP_parallel and omp_get_max_threads.
@@ -54,6 +60,8 @@ class NativePool:
         n_threads: int = 0,
         scratch_nbytes: int = 0,
         rate: int = 0,
+        stop: int = 0,
+        steady: int = 0,
     ) -> None:
         """Call `fn(args, begin, end, scratch)` until [0, n) is covered, each program exactly once.
 
@@ -62,9 +70,14 @@ class NativePool:
         (0 at first), and run short grids on the caller's thread alone. `n_threads` 0 is
         `EAS_NUM_THREADS`. Scratch is aligned to 64 bytes and belongs to one thread; its first 64
         bytes are zero when a thread meets the launch, and then left alone.
+
+        Between two runs of programs, of at most some 10 ms if no program takes longer, the launch ends
+        early when a signal handler raises (on the main thread), or another thread puts a 1 into the
+        4 bytes at `stop`. `steady` is 0 unless the work of a program is bounded.
         """
         threads = min(n_threads or num_threads(), MAX_THREADS)
-        if self._run(fn, args, n, chunk, threads, scratch_nbytes, rate) != 0:
+        status = self._run(fn, args, n, chunk, threads, scratch_nbytes, rate, stop, steady)
+        if status not in (0, errno.EINTR):
             raise MemoryError(f"no {scratch_nbytes} bytes of scratch for a kernel")
 
 

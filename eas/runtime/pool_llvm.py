@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 
+from eas.runtime.pool_grid_llvm import GRID
 from eas.runtime.pool_worker_llvm import JOB, WORKER
 
 FIRST_NS = 10_000
@@ -28,6 +29,9 @@ INLINE_PS = 25_000_000  # a grid that takes less than 25 us is not worth another
 WAKE_PS = 100_000_000  # one that takes less than 100 us is not worth waking a thread, unless others followed closely
 CLOSE_NS = SPIN_NS
 CHUNK_PS = 10_000_000  # programs are taken in runs of at least 10 us where their time is known
+RUN_NS = 10_000_000  # and of at most 10 ms: a job is stopped between two runs
+POLL_NS = 50_000_000  # how long Python's signal handlers wait for a job of the main thread
+SURE_NS = 100_000  # programs that should take as long are run at once after one that was timed
 _PAUSE = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
     "aarch64": "call void @llvm.aarch64.hint(i32 1)",
@@ -48,8 +52,13 @@ def pool_text(arch: str) -> str:
         "WAKE_PS": f"{WAKE_PS}.0",
         "CLOSE_NS": str(CLOSE_NS),
         "CHUNK_PS": str(CHUNK_PS),
+        "RUN_PS": str(1000 * RUN_NS),
+        "RUN_NS": str(RUN_NS),
+        "QUICK_NS": str(RUN_NS // 4),
+        "POLL_NS": str(POLL_NS),
+        "SURE_NS": str(SURE_NS),
     }
-    text = _DECLARATIONS + _TIME + _ARENA + JOB + WORKER + _SPREAD + _RUN
+    text = _DECLARATIONS + _TIME + _ARENA + JOB + WORKER + _SPREAD + GRID
     for name, value in constants.items():
         text = text.replace(f"${name}", value)
     return text
@@ -58,9 +67,11 @@ def pool_text(arch: str) -> str:
 _DECLARATIONS = """
 ; next, fn, args, base, min_chunk, scratch_nbytes, divisor, limit, helpers, is_waited_for, cursor
 ; The cursor holds which programs behind `base` are left: from its low 32 bits up to its high 32 bits.
-; It has a cache line of its own: every thread of the job writes it.
-%job = type { ptr, ptr, ptr, i64, i64, i64, i64, i32, i32, i32, [60 x i8], i64, [56 x i8] }
-%arena = type { ptr, i64 }
+; It has a cache line of its own: every thread of the job writes it. Behind it: the word that stops the job,
+; how many programs the first run of each thread may have, the caller's thread and its scratch.
+%job = type { ptr, ptr, ptr, i64, i64, i64, i64, i32, i32, i32, [60 x i8], i64, [56 x i8], ptr, i64, i64, ptr, [32 x i8] }
+; memory, its size, and whether a launch that has not ended uses it
+%arena = type { ptr, i64, i64 }
 
 @lock = internal global [64 x i8] zeroinitializer, align 64
 @work = internal global [64 x i8] zeroinitializer, align 64
@@ -75,6 +86,7 @@ _DECLARATIONS = """
 @last_asked = internal global i64 0
 @team_run = internal global ptr null
 @team_size = internal global ptr null
+@main_thread = internal global i64 0
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -85,6 +97,12 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
+declare i64 @pthread_self()
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sigdelset(ptr, i32)
@@ -208,7 +226,8 @@ define internal void @drop_arena(ptr %arena) nounwind {
   ret void
 }
 
-define internal ptr @callers_scratch(i64 %nbytes) nounwind {
+; The arena of the calling thread, or null.
+define internal ptr @callers_arena() nounwind {
 start:
   %has_key = load i32, ptr @has_key
   %can = icmp ne i32 %has_key, 0
@@ -219,7 +238,7 @@ entry:
   %is_new = icmp eq ptr %known, null
   br i1 %is_new, label %make, label %have
 make:
-  %made = call ptr @calloc(i64 1, i64 16)
+  %made = call ptr @calloc(i64 1, i64 24)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %none, label %keep
 keep:
@@ -227,9 +246,32 @@ keep:
   br label %have
 have:
   %arena = phi ptr [ %known, %entry ], [ %made, %keep ]
-  %memory = call ptr @scratch_of(ptr %arena, i64 %nbytes)
-  ret ptr %memory
+  ret ptr %arena
 none:
+  ret ptr null
+}
+
+; Scratch for a launch of this thread, in the arena that `%used` then names: the thread's own, or `%spare`
+; if this launch was made by a signal handler in the middle of another one. Null when there is no memory.
+define internal ptr @callers_scratch(i64 %nbytes, ptr %spare, ptr %used) nounwind {
+entry:
+  %own = call ptr @callers_arena()
+  %none = icmp eq ptr %own, null
+  br i1 %none, label %failed, label %choose
+choose:
+  %busyp = getelementptr %arena, ptr %own, i64 0, i32 2
+  %busy = load i64, ptr %busyp
+  %is_busy = icmp ne i64 %busy, 0
+  %arena = select i1 %is_busy, ptr %spare, ptr %own
+  %memory = call ptr @scratch_of(ptr %arena, i64 %nbytes)
+  %no_memory = icmp eq ptr %memory, null
+  br i1 %no_memory, label %failed, label %have
+have:
+  %markp = getelementptr %arena, ptr %arena, i64 0, i32 2
+  store i64 1, ptr %markp
+  store ptr %arena, ptr %used
+  ret ptr %memory
+failed:
   ret ptr null
 }
 """
@@ -260,6 +302,12 @@ end:
   ret void
 }
 
+; Who runs Python's signal handlers.
+define void @eas_pool_main_thread(i64 %ident) nounwind {
+  store i64 %ident, ptr @main_thread
+  ret void
+}
+
 ; From now on jobs run on the threads of OpenMP: GOMP_parallel and omp_get_max_threads, or null.
 define void @eas_pool_share(ptr %run, ptr %size) nounwind {
   store ptr %size, ptr @team_size
@@ -275,13 +323,27 @@ entry:
   %nbytesp = getelementptr %job, ptr %job, i64 0, i32 5
   %nbytes = load i64, ptr %nbytesp
   %none = icmp eq i64 %nbytes, 0
-  br i1 %none, label %work, label %prepare
+  br i1 %none, label %work, label %ask
+ask:
+  %me = call i64 @pthread_self()
+  %callerp = getelementptr %job, ptr %job, i64 0, i32 15
+  %caller = load i64, ptr %callerp
+  %is_caller = icmp eq i64 %me, %caller
+  br i1 %is_caller, label %have, label %prepare
+have:
+  %callersp = getelementptr %job, ptr %job, i64 0, i32 16
+  %callers = load ptr, ptr %callersp
+  br label %work
 prepare:
-  %memory = call ptr @callers_scratch(i64 %nbytes)
-  %failed = icmp eq ptr %memory, null   ; never for the caller, who then does it all
+  %arena = call ptr @callers_arena()
+  %no_arena = icmp eq ptr %arena, null  ; never for the caller, who then does it all
+  br i1 %no_arena, label %end, label %fill
+fill:
+  %memory = call ptr @scratch_of(ptr %arena, i64 %nbytes)
+  %failed = icmp eq ptr %memory, null
   br i1 %failed, label %end, label %work
 work:
-  %scratch = phi ptr [ null, %entry ], [ %memory, %prepare ]
+  %scratch = phi ptr [ null, %entry ], [ %callers, %have ], [ %memory, %fill ]
   %count = call i64 @work_on(ptr %job, ptr %scratch, i1 %back)
   br label %end
 end:
@@ -375,28 +437,41 @@ end:
   ret void
 }
 
-; All programs of [begin, n), at most 2**31 at a time, as many as the cursor of a job can tell apart.
-define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate) nounwind {
+; All programs of [begin, n), at most 2**31 at a time, as many as the cursor of a job can tell apart; less
+; if the job is stopped. The first run of each thread has at most `%most` programs.
+define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
 entry:
   br label %next
 next:
   %at = phi i64 [ %begin, %entry ], [ %end, %run ]
   %left = sub i64 %n, %at
-  %some = icmp sgt i64 %left, 0
+  %left_some = icmp sgt i64 %left, 0
+  %stopped = load atomic i32, ptr %stop monotonic, align 4
+  %goes_on = icmp eq i32 %stopped, 0
+  %some = and i1 %left_some, %goes_on
   br i1 %some, label %run, label %done
 run:
   %size = call i64 @llvm.umin.i64(i64 %left, i64 2147483648)
   %end = add i64 %at, %size
-  call void @spread_part(ptr %fn, ptr %args, i64 %at, i64 %end, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
+  call void @spread_part(ptr %fn, ptr %args, i64 %at, i64 %end, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most)
   br label %next
 done:
   ret void
 }
 
-define internal void @spread_part(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate) nounwind {
+define internal void @spread_part(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
 entry:
   %job = alloca %job, align 64
-  call void @llvm.memset.p0.i64(ptr align 64 %job, i8 0, i64 192, i1 false)
+  call void @llvm.memset.p0.i64(ptr align 64 %job, i8 0, i64 256, i1 false)
+  %stopp = getelementptr %job, ptr %job, i64 0, i32 13
+  store ptr %stop, ptr %stopp
+  %mostp = getelementptr %job, ptr %job, i64 0, i32 14
+  store i64 %most, ptr %mostp
+  %me = call i64 @pthread_self()
+  %callerp = getelementptr %job, ptr %job, i64 0, i32 15
+  store i64 %me, ptr %callerp
+  %scratchp = getelementptr %job, ptr %job, i64 0, i32 16
+  store ptr %scratch, ptr %scratchp
   %fnp = getelementptr %job, ptr %job, i64 0, i32 1
   store ptr %fn, ptr %fnp
   %argsp = getelementptr %job, ptr %job, i64 0, i32 2
@@ -417,6 +492,16 @@ entry:
   %programs = sub i64 %n, %begin
   %cursor = shl i64 %programs, 32
   store i64 %cursor, ptr %cursorp
+  %single = icmp sle i64 %threads, 1
+  br i1 %single, label %alone, label %several
+alone:
+  %a0 = call i64 @now_ns()
+  %mine = call i64 @work_on(ptr %job, ptr %scratch, i1 false)
+  %a1 = call i64 @now_ns()
+  %da = sub i64 %a1, %a0
+  call void @learn(ptr %rate, i64 %da, i64 %mine)
+  ret void
+several:
   %shares = call i1 @has_team(i64 %threads)
   br i1 %shares, label %team, label %own
 team:
@@ -438,117 +523,5 @@ own:
   call void @learn(ptr %rate, i64 %ns, i64 %count)
   call void @unlink(ptr %job)
   ret void
-}
-"""
-
-_RUN = """
-; Whether another thread would have to be woken for this job alone: none is awake, and the last job is
-; a while ago. Where jobs follow closely, one that is woken finds the next of them without sleeping.
-define internal i1 @all_asleep(i64 %now) nounwind {
-entry:
-  %team = load ptr, ptr @team_run
-  %own = icmp eq ptr %team, null
-  %last = load atomic i64, ptr @last_asked monotonic, align 8
-  store atomic i64 %now, ptr @last_asked monotonic, align 8
-  %since = sub i64 %now, %last
-  %is_lone = icmp ugt i64 %since, $CLOSE_NS
-  %parked = load atomic i32, ptr @parked monotonic, align 4
-  %workers = load atomic i64, ptr @workers monotonic, align 8
-  %parked64 = sext i32 %parked to i64
-  %none_up = icmp sge i64 %parked64, %workers
-  %a = and i1 %own, %is_lone
-  %b = and i1 %a, %none_up
-  ret i1 %b
-}
-
-; Runs fn(args, begin, end, scratch) over all of [0, n); 0, or an errno. chunk 0: sizes are chosen by
-; what `rate` remembers. rate: null, or a word of the kernel, 0 at first.
-define i32 @eas_pool_run(ptr %fn, ptr %args, i64 %n, i64 %chunk, i64 %threads, i64 %nbytes, ptr %rate) nounwind {
-entry:
-  %some = icmp sgt i64 %n, 0
-  br i1 %some, label %start, label %ok
-start:
-  %no_scratch = icmp eq i64 %nbytes, 0
-  br i1 %no_scratch, label %choose, label %prepare
-prepare:
-  %memory = call ptr @callers_scratch(i64 %nbytes)
-  %failed = icmp eq ptr %memory, null
-  br i1 %failed, label %no_memory, label %choose
-choose:
-  %scratch = phi ptr [ null, %start ], [ %memory, %prepare ]
-  %one_thread = icmp sle i64 %threads, 1
-  %one_program = icmp eq i64 %n, 1
-  %is_auto = icmp eq i64 %chunk, 0
-  %in_one = icmp sle i64 %n, %chunk
-  %a = or i1 %one_thread, %one_program
-  %serial = or i1 %a, %in_one
-  br i1 %serial, label %alone, label %parallel
-alone:
-  %s0 = call i64 @now_ns()
-  call void %fn(ptr %args, i64 0, i64 %n, ptr %scratch)
-  %s1 = call i64 @now_ns()
-  %ds = sub i64 %s1, %s0
-  call void @learn(ptr %rate, i64 %ds, i64 %n)
-  br label %ok
-parallel:
-  br i1 %is_auto, label %auto, label %fixed
-fixed:
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %chunk, i64 9223372036854775807, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
-  br label %ok
-auto:
-  %div = mul i64 %threads, 2
-  %no_rate = icmp eq ptr %rate, null
-  br i1 %no_rate, label %unknown, label %ask
-ask:
-  %ps = load atomic i64, ptr %rate monotonic, align 8
-  %is_new = icmp eq i64 %ps, 0
-  br i1 %is_new, label %unknown, label %known
-unknown:
-  %pieces = mul i64 %threads, 16
-  %piece = udiv i64 %n, %pieces
-  %min0 = call i64 @llvm.umax.i64(i64 %piece, i64 1)
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min0, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
-  br label %ok
-known:
-  %psf = uitofp i64 %ps to double
-  %nf = uitofp i64 %n to double
-  %total = fmul double %psf, %nf
-  %run0 = udiv i64 $CHUNK_PS, %ps
-  %min1 = call i64 @llvm.umax.i64(i64 %run0, i64 1)
-  %is_long = fcmp ogt double %total, $INLINE_PS
-  br i1 %is_long, label %look, label %try
-look:
-  %is_worth_waking = fcmp ogt double %total, $WAKE_PS
-  br i1 %is_worth_waking, label %spread_all, label %ask_who
-ask_who:
-  %here = call i64 @now_ns()
-  %asleep = call i1 @all_asleep(i64 %here)
-  br i1 %asleep, label %try, label %spread_all
-spread_all:
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min1, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
-  br label %ok
-try:                             ; expected to be short: run an eighth, then believe it or not
-  %eighth = lshr i64 %n, 3
-  %first = call i64 @llvm.umax.i64(i64 %eighth, i64 1)
-  %t0 = call i64 @now_ns()
-  call void %fn(ptr %args, i64 0, i64 %first, ptr %scratch)
-  %t1 = call i64 @now_ns()
-  %dt = sub i64 %t1, %t0
-  %late = icmp ugt i64 %dt, 12000
-  br i1 %late, label %spread_rest, label %rest
-spread_rest:
-  call void @learn(ptr %rate, i64 %dt, i64 %first)
-  call void @spread(ptr %fn, ptr %args, i64 %first, i64 %n, i64 1, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate)
-  br label %ok
-rest:
-  call void %fn(ptr %args, i64 %first, i64 %n, ptr %scratch)
-  %t2 = call i64 @now_ns()
-  %whole = sub i64 %t2, %t0
-  call void @learn(ptr %rate, i64 %whole, i64 %n)
-  br label %ok
-ok:
-  ret i32 0
-no_memory:
-  ret i32 12
 }
 """

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 JOB = """
-; The next run of programs, from the front or the back, empty when all are taken: what is left over
-; `divisor`, or `min_chunk`.
-define internal { i64, i64 } @take(ptr %job, i1 %back) nounwind {
+; The next run of programs, from the front or the back, empty when all are taken or the job is stopped:
+; what is left over `divisor`, or `min_chunk`, but at most `%most`.
+define internal { i64, i64 } @take(ptr %job, i1 %back, i64 %most) nounwind {
 entry:
+  %stopp.p = getelementptr %job, ptr %job, i64 0, i32 13
+  %stopp = load ptr, ptr %stopp.p
+  %stop = load atomic i32, ptr %stopp monotonic, align 4
+  %goes_on = icmp eq i32 %stop, 0
+  br i1 %goes_on, label %look, label %none
+look:
   %basep = getelementptr %job, ptr %job, i64 0, i32 3
   %base = load i64, ptr %basep
   %minp = getelementptr %job, ptr %job, i64 0, i32 4
@@ -17,7 +23,7 @@ entry:
   %first = load atomic i64, ptr %cursorp monotonic, align 8
   br label %try
 try:
-  %word = phi i64 [ %first, %entry ], [ %seen, %claim ]
+  %word = phi i64 [ %first, %look ], [ %seen, %claim ]
   %low = and i64 %word, 4294967295
   %high = lshr i64 %word, 32
   %left = sub i64 %high, %low
@@ -25,7 +31,8 @@ try:
   br i1 %more, label %claim, label %none
 claim:
   %share = udiv i64 %left, %div
-  %want = call i64 @llvm.umax.i64(i64 %share, i64 %min)
+  %want0 = call i64 @llvm.umax.i64(i64 %share, i64 %min)
+  %want = call i64 @llvm.umin.i64(i64 %want0, i64 %most)
   %size = call i64 @llvm.umin.i64(i64 %want, i64 %left)
   %last = sub i64 %high, %size
   %begin = select i1 %back, i64 %last, i64 %low
@@ -47,17 +54,37 @@ none:
   ret { i64, i64 } zeroinitializer
 }
 
-; Runs programs of the job until none is left; the result is how many.
+; Whether a signal handler of Python has raised: its error is set in this thread, which must be the main one.
+define internal i1 @is_interrupted() nounwind noinline {
+  %state = call i32 @PyGILState_Ensure()
+  %rc = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  %raised = icmp ne i32 %rc, 0
+  ret i1 %raised
+}
+
+; Runs programs of the job until none is left; the result is how many. A run that was quick lets the next
+; one be longer, and one that took over RUN_NS shorter, so that between two of them the job can be stopped
+; in time; the main thread then lets Python's signal handlers run every POLL_NS.
 define internal i64 @work_on(ptr %job, ptr %scratch, i1 %back) nounwind {
 entry:
+  %mostp = getelementptr %job, ptr %job, i64 0, i32 14
+  %most0 = load i64, ptr %mostp
+  %me = call i64 @pthread_self()
+  %main = load i64, ptr @main_thread
+  %is_main = icmp eq i64 %me, %main
+  %start = call i64 @now_ns()
   %fnp = getelementptr %job, ptr %job, i64 0, i32 1
   %fn = load ptr, ptr %fnp
   %argsp = getelementptr %job, ptr %job, i64 0, i32 2
   %args = load ptr, ptr %argsp
   br label %next
 next:
-  %count = phi i64 [ 0, %entry ], [ %count1, %run ]
-  %range = call { i64, i64 } @take(ptr %job, i1 %back)
+  %count = phi i64 [ 0, %entry ], [ %count1, %run ], [ %count1, %polled ]
+  %most = phi i64 [ %most0, %entry ], [ %most1, %run ], [ %most1, %polled ]
+  %then = phi i64 [ %start, %entry ], [ %now, %run ], [ %now, %polled ]
+  %last = phi i64 [ %start, %entry ], [ %last, %run ], [ %now, %polled ]
+  %range = call { i64, i64 } @take(ptr %job, i1 %back, i64 %most)
   %begin = extractvalue { i64, i64 } %range, 0
   %end = extractvalue { i64, i64 } %range, 1
   %empty = icmp eq i64 %begin, %end
@@ -66,6 +93,29 @@ run:
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr %scratch)
   %size = sub i64 %end, %begin
   %count1 = add i64 %count, %size
+  %now = call i64 @now_ns()
+  %dt = sub i64 %now, %then
+  %is_quick = icmp ult i64 %dt, $QUICK_NS
+  %is_slow = icmp ugt i64 %dt, $RUN_NS
+  %more = shl i64 %size, 2
+  %risen = call i64 @llvm.umax.i64(i64 %most, i64 %more)
+  %less = lshr i64 %size, 2
+  %fallen = call i64 @llvm.umax.i64(i64 %less, i64 1)
+  %most2 = select i1 %is_slow, i64 %fallen, i64 %most
+  %most1 = select i1 %is_quick, i64 %risen, i64 %most2
+  %since = sub i64 %now, %last
+  %is_late = icmp ugt i64 %since, $POLL_NS
+  %asks = and i1 %is_late, %is_main
+  br i1 %asks, label %poll, label %next
+poll:
+  %raised = call i1 @is_interrupted()
+  br i1 %raised, label %stop, label %polled
+stop:
+  %stopp.p = getelementptr %job, ptr %job, i64 0, i32 13
+  %stopp = load ptr, ptr %stopp.p
+  store atomic i32 1, ptr %stopp monotonic, align 4
+  br label %polled
+polled:
   br label %next
 out:
   ret i64 %count
