@@ -41,7 +41,7 @@ def _renew() -> None:
 
 
 class Gate:
-    """Closed at first; one thread waits until another one opens it, once."""
+    """Closed at first; others wait until one thread opens it, once."""
 
     __slots__ = ("_lock",)
 
@@ -54,7 +54,10 @@ class Gate:
 
     def wait(self, timeout: float = -1) -> bool:
         """Whether it was opened in time (seconds; -1: for ever); signal handlers run meanwhile, and may raise."""
-        return self._lock.acquire(timeout=timeout)
+        if not self._lock.acquire(timeout=timeout):
+            return False
+        self._lock.release()
+        return True
 
 
 if hasattr(os, "register_at_fork"):

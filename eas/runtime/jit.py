@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +16,7 @@ from eas._version import __version__
 from eas.errors import EasError
 from eas.locks import new_lock
 from eas.runtime import elf
+from eas.runtime.crew import Aside
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
 from eas.runtime.host_target import host_target
@@ -29,6 +32,9 @@ _CACHE_FORMAT = "object-1"
 
 lock = new_lock(stops_fork=True)
 """Held while something is compiled or loaded once; nobody forks in the middle of that."""
+_llvm_lock = new_lock(stops_fork=True)
+"""Held by the thread that is inside of LLVM."""
+_LONG_TEXT = 20_000  # characters: LLVM takes a tenth of a second
 
 
 class CodeError(EasError):
@@ -85,16 +91,35 @@ def compile_object(
     text: str, pipeline: Pipeline = DEFAULT_PIPELINE, target: CpuTarget | None = None
 ) -> bytes:
     """The object file for this processor; always compiles."""
-    with lock:
-        compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
+    work = functools.partial(_object_file, text, pipeline, target or host_target())
+    is_main = threading.current_thread() is threading.main_thread()
+    return _interruptible(work) if is_main and len(text) > _LONG_TEXT else work()
+
+
+def _object_file(text: str, pipeline: Pipeline, target: CpuTarget) -> bytes:
+    with _llvm_lock:
+        compiler = _host_compiler(pipeline, *_llvm_names(target))
         return bytes(compiler.machine.emit_object(compiler.optimised(text)))
+
+
+def _interruptible(work: Callable[[], bytes]) -> bytes:
+    """`work()` on another thread, since LLVM cannot be stopped: this one waits, and its signal handlers may raise.
+
+    What is left alone then ends before the next compilation begins, and before the process does.
+    """
+    aside = Aside(work)
+    try:
+        return aside.result()
+    except BaseException:
+        atexit.register(aside.finish)
+        raise
 
 
 def asm(
     text: str, *, pipeline: Pipeline = DEFAULT_PIPELINE, target: CpuTarget | None = None
 ) -> str:
     """The assembly that `load` would run."""
-    with lock:
+    with _llvm_lock:
         compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
         return str(compiler.machine.emit_assembly(compiler.optimised(text)))
 
@@ -103,7 +128,7 @@ def compile_for(
     text: str, triple: str, cpu: str = "", features: str = "", pipeline: Pipeline = DEFAULT_PIPELINE
 ) -> str:
     """Assembly of another processor, to be read: `compile_for(text, "aarch64-linux-gnu", "neoverse-n1")`."""
-    with lock:
+    with _llvm_lock:
         llvm = _llvm()
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
@@ -265,7 +290,7 @@ def _in_memory(blob: bytes, keep_for_ever: bool) -> LoadedCode:
 
 
 def _loaded_by_llvm(blob: bytes, keep_for_ever: bool) -> LoadedCode:
-    with lock:
+    with _llvm_lock:
         llvm = _llvm()
         # The engine takes the machine and an empty module for its own.
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host_machine("quick", *_llvm_names(host_target())))

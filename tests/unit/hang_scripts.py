@@ -75,3 +75,18 @@ def spin(x, y, steps):
     for _ in range(steps):
         total = total * 0.999 + 1.0
     mk.store(y, mk.program_id(0), total)
+
+
+@eas.kernel
+def sum_rows(x, y, n, BLOCK: eas.constexpr = 16):
+    row, total = mk.program_id(0), mk.zeros([BLOCK])
+    for start in range(0, n, BLOCK):
+        cols = start + mk.arange(0, BLOCK)
+        total += mk.load(x, row * n + cols, cols < n)
+    mk.store(y, row, mk.sum(total))
+
+
+def long_text(n):
+    """LLVM text that takes long to compile: n chains of 4 operations in one block."""
+    lines = [f"  %v{i + 1} = call double @llvm.sin.f64(double %v{i})\n  %w{i} = getelementptr double, ptr %p, i64 {i}\n  store double %v{i + 1}, ptr %w{i}" for i in range(n)]
+    return "declare double @llvm.sin.f64(double)\ndefine void @f(ptr %p, double %v0) {\n" + "\n".join(lines) + "\n  ret void\n}\n"

@@ -262,3 +262,75 @@ def test_other_backends_are_interrupted(on):
         spin[4](x, y, 10)
         get_runtime().synchronize()
     """, backend=on)  # fmt: skip
+
+
+# --- Ctrl-C while kernels are compiled ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", ["cpu", "interp"])
+def test_a_compilation_that_was_interrupted_anywhere_leaves_nothing_behind(on):
+    run_script("""
+        import random
+        from eas import locks, mk
+        from eas.frontend.active import is_tracing
+        from tests.unit.hang_scripts import sum_rows
+        x = np.arange(200, dtype=np.float32).reshape(4, 50)
+
+        def launch(kernel):
+            y = np.zeros(4, np.float32)
+            kernel[4](x, y, 50)
+            assert np.array_equal(y, x.sum(axis=1))
+
+        def at_event(k, kernel):
+            left = [k]
+            def profile(frame, event, arg):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise KeyboardInterrupt
+            sys.setprofile(profile)
+            try:
+                launch(kernel)
+                return True
+            except KeyboardInterrupt:
+                return False
+            finally:
+                sys.setprofile(None)
+
+        launch(sum_rows)
+        events = 1
+        while not at_event(events, eas.Kernel(sum_rows.fn)):
+            events *= 2
+        draw = random.Random(0)
+        for _ in range(30):
+            kernel = eas.Kernel(sum_rows.fn)
+            at_event(draw.randrange(1, events), kernel)
+            assert not is_tracing()
+            assert not [lock for lock in locks._registered if lock._is_owned()]
+            in_time = threading.Timer(20, os.abort)
+            in_time.start()
+            launch(kernel)
+            in_time.cancel()
+        get_runtime().synchronize()
+    """, backend=on, EAS_CACHE="0")  # fmt: skip
+
+
+def test_a_long_compilation_is_interrupted():
+    interrupts("""
+    from eas.runtime import jit
+    from tests.unit.hang_scripts import long_text
+    jit.compile_object("define void @f() { ret void }")
+    text = long_text(2500)
+    interrupted(lambda: jit.compile_object(text), within=1, after=0.05)
+    start = time.monotonic()
+    assert jit.compile_object("define void @f() { ret void }")  # waits for what is left
+    assert time.monotonic() - start > 0.02, "the text is too short for this test"
+    in_child(lambda: jit.compile_object("define void @g() { ret void }"))
+    interrupted(lambda: jit.compile_object(text), within=1, after=0.05)  # and the process ends well
+    """, EAS_CACHE="0")  # fmt: skip
+
+
+def test_errors_of_a_long_compilation_are_raised():
+    from eas.runtime import jit
+
+    with pytest.raises(jit.CodeError, match="LLVM refuses"):
+        jit.compile_object("; " + "x" * 30_000 + "\ndefine nonsense")
