@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from eas.errors import EasError
+from eas.locks import new_lock
 from eas.metal_sim import native
 from eas.metal_sim.library import Kernel, Library
 from eas.metal_sim.reports import raise_error
@@ -63,7 +63,7 @@ class Hooks:
         self._numbers = itertools.count(1)
         self._libraries: dict[int, Library] = {}
         self._kernels: dict[int, Kernel] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         engine = ctypes.cast(native._engine().eas_sim_run, P)
         self._table = FakeHooks(
             _COMPILE(self._compile), _NAMES(self._names), _FUNCTION(self._function), _FORGET(self._forget), _RUN(self._run), engine, _EXPLAIN(self._explain),

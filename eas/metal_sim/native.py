@@ -91,7 +91,9 @@ _crew = Crew("eas-sim")
 @functools.cache
 def _engine() -> ctypes.CDLL:
     loaded = toolchain.engine()
-    loaded.eas_sim_run.argtypes = [P, U]
+    loaded.eas_sim_run.argtypes = [P]
+    loaded.eas_sim_run_slice.argtypes = [P, U]
+    loaded.eas_sim_run_slice.restype = U
     loaded.eas_sim_run.restype = U
     loaded.eas_sim_launch_nbytes.restype = ctypes.c_ulong
     loaded.eas_sim_sanitizer_nbytes.restype = ctypes.c_ulong
@@ -128,7 +130,7 @@ def run(launch: Launch, stop_word: ctypes.c_int32 | None = None) -> None:
 def _run_here(engine: ctypes.CDLL, launch: Launch, stop_word: ctypes.c_int32 | None) -> int:
     """Take threadgroups; between two slices of time Python runs its signal handlers."""
     while True:
-        status = int(engine.eas_sim_run(ctypes.addressof(launch), SLICE_MS))
+        status = int(engine.eas_sim_run_slice(ctypes.addressof(launch), SLICE_MS))
         if status != _MORE:
             return status
         if stop_word is not None and stop_word.value:
@@ -154,7 +156,7 @@ class _Helper:
     def __call__(self) -> None:
         if self._is_first():
             try:
-                self._status = self._engine.eas_sim_run(ctypes.addressof(self._launch), 0)
+                self._status = self._engine.eas_sim_run(ctypes.addressof(self._launch))
             finally:
                 self._gate.open()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
-import threading
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -15,6 +14,7 @@ import numpy as np
 
 from eas import config
 from eas.errors import EasError, LaunchError
+from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, require
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
@@ -54,7 +54,7 @@ class MetalRuntime(Runtime):
     used_hints = frozenset({"num_warps"})
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._plans: dict[tuple[str, str], Any] = {}
         self._pending: list[Pending] = []
         self._stream: Any = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import bisect
 import mmap
-import threading
 from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eas.locks import new_lock
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -47,7 +48,7 @@ class MetalMemory:
         self._free_nbytes = 0
         self._starts: list[int] = []  # of all buffers that are alive, ascending
         self._buffers: list[Any] = []
-        self._lock = threading.RLock()
+        self._lock = new_lock()
 
     def allocate(self, nbytes: int) -> Array:
         """That many bytes of shared memory, with arbitrary contents."""

@@ -292,7 +292,7 @@ static long now_ms() {
 }
 
 // 0: no threadgroup is left; 1: no memory; 2: the slice (0: none) has passed, and somebody may go on.
-extern "C" unsigned eas_sim_run(Launch* l, unsigned slice_ms) {
+extern "C" unsigned eas_sim_run_slice(Launch* l, unsigned slice_ms) {
   Worker* w = take_worker();
   if (!w) return 1;
   begin_launch(w, l);
@@ -312,6 +312,8 @@ extern "C" unsigned eas_sim_run(Launch* l, unsigned slice_ms) {
   return_worker(w);
   return is_over ? 2 : 0;
 }
+
+extern "C" unsigned eas_sim_run(Launch* l) { return eas_sim_run_slice(l, 0); }
 
 // In a child after fork: a thread that is not there may have held the list.
 extern "C" void eas_sim_after_fork() {
