@@ -5,13 +5,14 @@
     python tools/mutate.py --list
 
 The bugs stand in `tools/mutants.py`. Each is planted in a copy of the tree; the tree itself is never changed.
-A mutant is killed if a test fails, or if the tests do not end in time. Exit status 1: fewer than 95 % are killed.
+A mutant is killed if a test fails, or if the tests crash or do not end in time. Exit status 1: fewer than 95 % are killed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -44,9 +45,9 @@ def copied_tree(folder: Path) -> Path:
     return folder
 
 
-def notice(tree: Path, tests: list[str], jobs: int, seconds: float) -> str:
+def notice(tree: Path, tests: str, jobs: int, seconds: float) -> str:
     """The first test that fails in the tree, or "" if none does."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-n", str(jobs), *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-n", str(jobs), *shlex.split(tests)]
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         run = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=seconds, check=False)
@@ -54,6 +55,8 @@ def notice(tree: Path, tests: list[str], jobs: int, seconds: float) -> str:
         return "the tests do not end"
     if run.returncode == 0:
         return ""
+    if run.returncode < 0:
+        return f"the tests crash (signal {-run.returncode})"
     if run.returncode not in (1, 2):  # 2: a test file cannot be imported
         raise SystemExit(f"pytest ended with {run.returncode}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
     lines = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -66,8 +69,8 @@ def judged(mutant: Mutant, tree: Path, options: argparse.Namespace) -> str:
     sound = file.read_text()
     try:
         file.write_text(planted(mutant, tree))
-        found = notice(tree, list(mutant.tests), options.jobs, options.seconds)
-        return found or (notice(tree, ["tests"], options.jobs, 10 * options.seconds) if options.all else "")
+        found = notice(tree, mutant.tests, options.jobs, options.seconds)
+        return found or (notice(tree, "tests", options.jobs, 10 * options.seconds) if options.all else "")
     finally:
         file.write_text(sound)
 
@@ -78,7 +81,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="mutants with this in their name or file")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     parser.add_argument("--all", action="store_true", help="survivors meet the whole suite")
-    parser.add_argument("--jobs", type=int, default=2, help="test processes")
+    parser.add_argument("--jobs", type=int, default=0, help="test processes; 0: none besides the one that runs them")
     parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
     options = parser.parse_args()
     mutants = [m for m in MUTANTS if options.only in m.name or options.only in m.file]
