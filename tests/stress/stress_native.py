@@ -7,6 +7,8 @@ import gc
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
 
 N_THREADS, N_LAUNCHES, N_FORKS = 64, 1000, 200
 N_KERNELS = int(os.environ.get("STRESS_KERNELS", "10000"))
+N_SHAPES = int(os.environ.get("STRESS_SHAPES", "100000"))
+N_PROCESSES = int(os.environ.get("STRESS_PROCESSES", "20"))
 
 
 @pytest.fixture
@@ -175,3 +179,105 @@ def test_10000_kernels_in_one_process(monkeypatch, cache):
             assert y[1] == 2 * i
 
     assert growth_of(launch) < 2000
+
+
+def test_100000_launches_of_changing_shapes(monkeypatch):
+    """Synchronous, asynchronous and failing launches: no growth, whatever the shape."""
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    from tests.unit.hang_scripts import broken, scale
+
+    runtime, memory = eas.runtime.get_runtime("cpu"), np.ones(1 << 20, np.float32)
+
+    def launch(i):
+        n = 1 + i * 7919 % 65_536
+        x, y = memory[i % 64 :][:n], np.zeros(n, np.float32)
+        scale(x, y, 3.0, n, _sync=i % 3 != 0)
+        if i % 50 == 0:
+            broken(x, np.zeros(n, np.float32), n, _sync=False)
+        if i % 5 == 0 or i % 50 == 0:
+            failed = 0
+            try:
+                runtime.synchronize()
+            except eas.DeviceAssertion:
+                failed = 1
+            assert failed == (i % 50 == 0)
+            assert (y == 3).all()
+
+    assert growth_of(launch, N_SHAPES) < 100
+
+
+RACE = """
+import numpy as np
+from eas.runtime import get_runtime
+from tests.unit.hang_scripts import scale, spin, sum_rows
+x, y = np.ones(5000, np.float32), np.zeros(5000, np.float32)
+for i in range(20):
+    scale(x, y, float(i), 5000, _sync=i % 2 == 0)
+get_runtime().synchronize()
+assert (y == 19).all()
+spin[9](x, y, 7)
+sum_rows[4](x, y, 50)
+assert (y[:4] == 50).all()
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "sim"])
+def test_20_processes_on_an_empty_cache(tmp_path, backend):
+    if not eas.runtime.get_runtime(backend).is_available():
+        pytest.skip(f"needs {backend}")
+    root = Path(__file__).parents[2]
+    settings = {**os.environ, "EAS_CACHE_DIR": str(tmp_path), "EAS_BACKEND": backend, "PYTHONPATH": str(root)}
+    running = [subprocess.Popen([sys.executable, "-c", RACE], cwd=root, env=settings, stderr=subprocess.PIPE, text=True) for _ in range(N_PROCESSES)]
+    for process in running:
+        _, said = process.communicate(timeout=600)
+        assert process.returncode == 0, said
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_interrupts_forks_and_failures_in_the_middle():
+    """Launches on 8 threads and in a handler of the main thread, while this process forks."""
+    from tests.unit.hang_scripts import run_script
+
+    run_script("""
+        stop, wrong = threading.Event(), []
+        x = np.ones(3000, np.float32)
+
+        def work(seed):
+            i = 0
+            while not stop.is_set():
+                i += 1
+                y, bad = np.zeros(3000, np.float32), np.zeros(3000, np.float32)
+                scale(x, y, 2.0, 3000, _sync=i % 2 == 0)
+                if i % 7 == 0:
+                    broken(x, bad, 3000, _sync=False)
+                try:
+                    get_runtime().synchronize()
+                    failed = False
+                except eas.DeviceAssertion:
+                    failed = True
+                if not (y == 2).all() or failed != (i % 7 == 0):
+                    wrong.append((seed, i, failed))
+
+        def handler(signum, frame):
+            scale(x, np.zeros(3000, np.float32), 3.0, 3000, _sync=False)
+
+        def child():
+            y = np.zeros(3000, np.float32)
+            for k in range(10):
+                scale(x, y, float(k), 3000, _sync=k % 2 == 0)
+            get_runtime().synchronize()
+            assert (y == 9).all()
+
+        child()
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for t in threads: t.start()
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        for _ in range(25):
+            in_child(child)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        stop.set()
+        for t in threads: t.join()
+        get_runtime().synchronize()
+        assert not wrong, wrong[:5]
+    """)

@@ -208,8 +208,10 @@ def test_scratch_of_a_launch_survives_one_in_a_handler():
         def handler(signum, frame):
             seen.append(1)
             run(20, 100_000 + 10_000 * len(seen))
+            signal.setitimer(signal.ITIMER_REAL, 0.06)
+        run(20, 8000)
         signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.06, 0.06)
+        signal.setitimer(signal.ITIMER_REAL, 0.06)
         run(1000, 8000)
         signal.setitimer(signal.ITIMER_REAL, 0)
         assert seen
