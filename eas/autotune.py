@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import platform
 import time
@@ -32,10 +31,10 @@ from eas.interop.arguments import is_scalar, view
 from eas.irtext import print_module
 from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
 from eas.locks import new_lock
-from eas.runtime import debug, get_runtime
+from eas.runtime import debug, get_runtime, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
-from eas.runtime.host_target import host_key, host_target
+from eas.runtime.host_target import host_key
 
 # What says that a config does not suit these arguments; any other error is the caller's to see.
 UNSUITABLE = (Unsupported, ShapeMismatch, StaticAssertion, GridError)
@@ -260,10 +259,10 @@ class Autotuned:
             trials = [self._trial(call, c) for c in self._candidates(call)]
             return self._tune(call, kind, trials)
 
-    def _kind(self, call: _Call) -> tuple[Any, ...]:
+    def _kind(self, call: _Call) -> keys.TuningKind:
         kernel, values = self._bind(call, self.configs[0])
         types = self.kernel._key([None if name in self._tuned else v for name, v in zip(self.kernel._names, values, strict=True)])
-        return (get_runtime().name, config.noopt(), host_target(), kernel.num_warps, types, self._named(values))
+        return keys.TuningKind(get_runtime().name, keys.settings_now(), kernel.num_warps, types, self._named(values))
 
     def _named(self, values: list[Any]) -> tuple[Any, ...]:
         """What counts of the arguments in `key`: of a scalar the value, of a buffer shape and dtype."""
@@ -337,9 +336,10 @@ class Autotuned:
         raise kind(f"no config of {self.__name__} suits these arguments:{reasons}", hint="add a config that does")
 
     def _disk_key(self, backend: str, trials: list[_Trial]) -> str:
-        machine = [platform.system(), platform.machine(), platform.node(), str(os.cpu_count())]
-        parts = ["autotune", __version__, *machine, backend, str(config.noopt()), host_key(), _text(self._named(trials[0].values)), *(t.describe() for t in trials)]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        machine = (platform.system(), platform.machine(), platform.node(), str(os.cpu_count()))
+        now = keys.settings_now()
+        named = _text(self._named(trials[0].values))
+        return "autotune " + keys.disk_key(keys.TuningKey(__version__, machine, host_key(), backend, now.noopt, now.check_bounds, named, tuple(t.describe() for t in trials)))
 
     # --- timing -----------------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.locks import new_lock
-from eas.runtime import get_runtime
+from eas.runtime import get_runtime, keys
 from eas.runtime.host_target import host_target
-from eas.runtime.launch_settings import setting_now
 from eas.schedule.target import CpuTarget
 from eas.summary import ArgType, Summary
 from eas.types import Type
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 Facts = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
-Settings = tuple[bool, bool, str]
 
 
 def get_ready(filename: str) -> None:
@@ -55,7 +53,7 @@ def get_ready(filename: str) -> None:
 
 def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None = None) -> CompiledKernel:
     """The kernel for argument types and trace-time values: of an earlier process, or traced."""
-    identity = warm_start.identify(fn, arguments, math) if _may_be_known() else None
+    identity = warm_start.identify(fn, arguments, math, num_warps) if _may_be_known() else None
     known = warm_start.find(identity) if identity else None
     if identity and known:
         return CompiledKernel(known, identity.dependencies, functools.partial(_trace, fn, arguments, math, num_warps), identity)
@@ -76,11 +74,6 @@ def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math:
     from eas import lowering
 
     return lowering.trace_kernel(fn, arguments, math, num_warps).module
-
-
-def _settings_now() -> Settings:
-    """What the environment says of the code to be made."""
-    return setting_now(config.noopt), setting_now(config.check_bounds), setting_now(config.cpu)
 
 
 class CompiledKernel:
@@ -105,8 +98,8 @@ class CompiledKernel:
         self._launches = 0
         """On the CPU, until there is a `_repeater`."""
         self._repeater: Repeater | None = None
-        self._variants: dict[tuple[Facts, Settings], Variant] = {}
-        self._by_held: dict[tuple[tuple[bool, ...], Settings], Variant] = {}
+        self._variants: dict[keys.Form, Variant] = {}
+        self._by_held: dict[tuple[tuple[bool, ...], keys.Settings], Variant] = {}
         self._lock = new_lock()
 
     @property
@@ -168,17 +161,17 @@ class CompiledKernel:
 
     def variant(self, facts: Facts = NO_FACTS) -> Variant:
         """The code for launches of which `facts` hold; compiled on first use."""
-        key = (facts, _settings_now())
+        key = keys.Form(facts, keys.settings_now())
         found = self._variants.get(key)
         if found is None:
             with self._lock:
-                found = self._variants.get(key) or Variant(self.name, None, facts, self._source)
+                found = self._variants.get(key) or Variant(self.name, None, facts, self._source, key.settings)
                 self._variants[key] = found
         return found
 
     def _variant_of(self, held: tuple[bool, ...]) -> Variant:
         """The code for launches of which those of `self.facts` hold; a set of facts takes longer to hash."""
-        key = (held, _settings_now())
+        key = (held, keys.settings_now())
         found = self._by_held.get(key)
         if found is None:
             facts = frozenset(f for f, holds in zip(self.facts, held, strict=True) if holds)
@@ -201,14 +194,13 @@ class _Source(NamedTuple):
 class Variant:
     """What a runtime executes: one module, and the texts made from it, each made when it is asked for."""
 
-    __slots__ = ("_generated", "_metal", "_module", "_native", "_source", "check_bounds", "facts", "loaded", "name", "noopt", "sim", "target")
+    __slots__ = ("_generated", "_metal", "_module", "_native", "_source", "facts", "loaded", "name", "settings", "target")
 
-    def __init__(self, name: str, module: IRModule | None, facts: Facts = NO_FACTS, source: _Source | None = None) -> None:
+    def __init__(self, name: str, module: IRModule | None, facts: Facts = NO_FACTS, source: _Source | None = None, settings: keys.Settings | None = None) -> None:
         self.name = name
         self.facts = facts
-        self.sim: Any = None  # and the software Metal here
         self.loaded: Any = None  # the CPU runtime keeps the loaded code here
-        self.noopt, self.check_bounds = config.noopt(), config.check_bounds()
+        self.settings = settings or keys.settings_now()
         self.target: CpuTarget = host_target()
         self._module = module
         self._source = source
@@ -233,7 +225,7 @@ class Variant:
             from eas.lowering import make_module
 
             assert self._source is not None, self.name
-            self._module = make_module(self._source.trace(), self.facts, self.noopt)
+            self._module = make_module(self._source.trace(), self.facts, self.settings.noopt)
         return self._module
 
     @property
@@ -241,20 +233,17 @@ class Variant:
         """The code for this machine's CPU, from the disk cache if it is there."""
         if self._native is None:
             identity = self._source.identity if self._source else None
-            stored = warm_start.find_native(identity, self._form()) if identity else None
+            stored = warm_start.find_native(identity, keys.Form(self.facts, self.settings), self.target) if identity else None
             self._native = stored or self._generate()
         return self._native
-
-    def _form(self) -> warm_start.Form:
-        return warm_start.Form(self.facts, self.noopt, self.check_bounds, self.target)
 
     def _generate(self) -> NativeCode:
         if self._generated is None:
             from eas.lowering import make_native
 
-            self._generated = make_native(self.module, self.facts, self.check_bounds, self.target)
+            self._generated = make_native(self.module, self.facts, self.settings.check_bounds, self.target)
             if self._source and self._source.identity:
-                warm_start.remember(self._source.identity, self._source.summary, self._form(), self._generated)
+                warm_start.remember(self._source.identity, self._source.summary, keys.Form(self.facts, self.settings), self.target, self._generated)
         return self._generated
 
     @property
@@ -268,7 +257,7 @@ class Variant:
         """The Metal text for a target of its own choice; not kept."""
         from eas.lowering import make_metal
 
-        return make_metal(self.module, self.facts, self.noopt, target)
+        return make_metal(self.module, self.facts, self.settings.noopt, target)
 
     @property
     def msl(self) -> str:
@@ -282,4 +271,4 @@ class Variant:
     def asm(self) -> str:
         from eas.runtime import jit
 
-        return jit.asm(self.llvm, pipeline="plain" if self.noopt else jit.DEFAULT_PIPELINE, target=self.target)
+        return jit.asm(self.llvm, pipeline="plain" if self.settings.noopt else jit.DEFAULT_PIPELINE, target=self.target)

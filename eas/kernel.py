@@ -20,7 +20,7 @@ from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
 from eas.locks import new_lock
-from eas.runtime import Grid, Runtime, get_runtime, require
+from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.types import Space, Type
@@ -49,7 +49,7 @@ class Kernel:
         self.__name__: str = fn.__name__
         self.__qualname__: str = fn.__qualname__
         self.__eas_kernel_function__ = fn
-        self.math_mode = math_mode
+        self._math_mode = math_mode
         self.num_warps: int | None = None
         """Simdgroups of a program on Metal; None: as many as its blocks need."""
         self._by_warps: dict[int, Kernel] = {}
@@ -60,7 +60,7 @@ class Kernel:
         self._index = {name: i for i, name in enumerate(self._names)}
         self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
-        self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
+        self._compiled: dict[keys.CallKey, CompiledKernel] = {}
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
         self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
         """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
@@ -145,6 +145,11 @@ class Kernel:
         """The function as the user wrote it."""
         return self.__eas_kernel_function__
 
+    @property
+    def math_mode(self) -> str:
+        """`safe`, `relaxed` or `fast`; a kernel keeps the one it was made with."""
+        return self._math_mode
+
     def __reduce__(self) -> str:
         return self.__qualname__  # as functions do: found again under its name, and never copied
 
@@ -228,9 +233,10 @@ class Kernel:
                 self._compiled[key] = found
             return found
 
-    def _key(self, values: list[Any]) -> tuple[Any, ...]:
+    def _key(self, values: list[Any]) -> keys.CallKey:
         """Equal for launches that share a compiled kernel: meta values and argument types."""
-        parts: list[Any] = [meta_key(self.fn.__self__)] if isinstance(self.fn, MethodType) else []
+        receiver = meta_key(self.fn.__self__) if isinstance(self.fn, MethodType) else None
+        parts: list[Any] = []
         for name, value, is_meta in zip(self._names, values, self._is_meta, strict=True):
             if is_meta:
                 parts.append(meta_key(value))
@@ -240,7 +246,7 @@ class Kernel:
                 parts.append("i32" if -0x80000000 <= value <= 0x7FFFFFFF else dtypes.of_scalar(value).name)
             else:
                 parts.append(_type_key(value, name))
-        return tuple(parts)
+        return keys.CallKey(receiver, tuple(parts))
 
     def _arguments(self, values: list[Any]) -> dict[str, Type | Static]:
         """What tracing needs to know of every parameter."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import marshal
 import os
 import sys
@@ -28,7 +27,7 @@ from eas.facts import Fact
 from eas.frontend.code_key import NotKeyed, Walk
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
-from eas.runtime import jit
+from eas.runtime import jit, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
 from eas.runtime.host_cpu import host_cpu
@@ -60,41 +59,34 @@ class Identity(NamedTuple):
         return self.dependencies.includes(traced) and self.dependencies.is_current()
 
 
-def identify(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str) -> Identity | None:
+def identify(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None = None) -> Identity | None:
     """The identity of a kernel, or None if it may depend on what a key cannot hold."""
     if type(fn) is not FunctionType or default_cache().root is None:
         return None
     walk = Walk()
     try:
-        parts = [walk.value(fn)]
-        for name, given in arguments.items():
-            parts.append(f"{name}={walk.value(given.value) if isinstance(given, Static) else given}")
-        parts += walk.everything()
+        function = walk.value(fn)
+        given = tuple(f"{name}={_argument(walk, value)}" for name, value in arguments.items())
+        code = (function, *walk.everything())
     except NotKeyed:
         return None
-    text = "\0".join((_machine_key(), math, *parts))
-    key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    key = keys.disk_key(keys.KernelKey(_machine(host_cpu().fingerprint), math, num_warps, given, code))
     return Identity(key, fn.__code__.co_filename, walk.dependencies)
+
+
+def _argument(walk: Walk, given: Type | Static) -> str:
+    if not isinstance(given, Static):
+        return str(given)
+    walk.dependencies.add_value(given.value)
+    return walk.value(given.value)
 
 
 def find(identity: Identity) -> Summary | None:
     """What an earlier process knew of this kernel."""
-    data = default_cache().get(f"summary {identity.key}")
+    data = default_cache().get(_summary_key(identity))
     with contextlib.suppress(*_UNREADABLE):
         return None if data is None else _unpack_summary(data)
     return None
-
-
-class Form(NamedTuple):
-    """Which code of a kernel: the launch facts it relies on, and the settings it was made under."""
-
-    facts: frozenset[Fact]
-    noopt: bool
-    check_bounds: bool
-    target: CpuTarget
-
-    def __str__(self) -> str:
-        return f"{','.join(sorted(map(str, self.facts)))} noopt={self.noopt} check_bounds={self.check_bounds} {self.target}"
 
 
 class StoredCode:
@@ -127,10 +119,10 @@ class StoredPlace:
         return describe_frames(self.frames)
 
 
-def find_native(identity: Identity, form: Form) -> StoredCode | None:
+def find_native(identity: Identity, form: keys.Form, target: CpuTarget) -> StoredCode | None:
     """The code of an earlier process for a variant."""
     cache = default_cache()
-    data = cache.get(_variant_key(identity, form))
+    data = cache.get(_variant_key(identity, form, target))
     if data is None:
         return None
     with contextlib.suppress(*_UNREADABLE):
@@ -140,16 +132,16 @@ def find_native(identity: Identity, form: Form) -> StoredCode | None:
     return None
 
 
-def remember(identity: Identity, summary: Summary, form: Form, native: NativeCode) -> None:
+def remember(identity: Identity, summary: Summary, form: keys.Form, target: CpuTarget, native: NativeCode) -> None:
     """Let later processes find this code; what prints is told to the host, which needs its trace."""
     if native.logs:
         return
     cache = default_cache()
-    object_key = jit.object_key(native.llvm, "plain" if form.noopt else jit.DEFAULT_PIPELINE, form.target)
+    object_key = jit.object_key(native.llvm, "plain" if form.settings.noopt else jit.DEFAULT_PIPELINE, target)
     places = [(text, None if loc is None else loc.decoded()) for text, loc in native.places]
     record = (object_key, native.entry, native.scratch_nbytes, places, native.nbytes_per_program, native.flops_per_program, native.work_per_program)
-    cache.put(_variant_key(identity, form), marshal.dumps(record))
-    cache.put(f"summary {identity.key}", _pack_summary(summary))
+    cache.put(_variant_key(identity, form, target), marshal.dumps(record))
+    cache.put(_summary_key(identity), _pack_summary(summary))
     if identity.filename not in _known_files:
         _known_files.add(identity.filename)
         cache.put(_file_key(identity.filename), b"")
@@ -167,20 +159,23 @@ def knows_file(filename: str) -> bool:
 
 
 @functools.cache
-def _machine_key() -> str:
-    """Everything outside of the kernel that code depends on."""
-    versions = (__version__, source_stamp(), sys.version, np.__version__, jit.llvm_version())
-    return "\0".join((_FORMAT, *versions, host_cpu().fingerprint))
+def _machine(cpu: str) -> keys.MachineKey:
+    return keys.MachineKey(_FORMAT, __version__, source_stamp(), sys.version, np.__version__, jit.llvm_version(), cpu)
 
 
 def _file_key(filename: str) -> str:
     # Whoever uses one kernel of our library imports them all, and most are never called.
     folder = os.path.dirname(filename)
-    return f"file {_machine_key()}\0{folder if folder == _LIBRARY else filename}"
+    return "file " + keys.disk_key(keys.FileKey(_machine(host_cpu().fingerprint), folder if folder == _LIBRARY else filename))
 
 
-def _variant_key(identity: Identity, form: Form) -> str:
-    return f"native {identity.key} {form}"
+def _summary_key(identity: Identity) -> str:
+    return f"summary {identity.key}"
+
+
+def _variant_key(identity: Identity, form: keys.Form, target: CpuTarget) -> str:
+    facts = tuple(sorted(map(str, form.facts)))
+    return "native " + keys.disk_key(keys.VariantKey(identity.key, facts, form.settings.noopt, form.settings.check_bounds, str(target)))
 
 
 # --- summaries ------------------------------------------------------------------------------------

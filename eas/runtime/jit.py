@@ -15,7 +15,7 @@ from typing import Any, Literal
 from eas._version import __version__
 from eas.errors import EasError
 from eas.locks import new_lock
-from eas.runtime import elf
+from eas.runtime import elf, keys
 from eas.runtime.crew import Aside
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
@@ -244,9 +244,8 @@ def _quick_passes(llvm: Any, turns_loops: bool) -> Any:
 
 def object_key(text: str, pipeline: Pipeline, target: CpuTarget) -> str:
     """Where the disk cache keeps the object file of a text."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
     machine = (host_cpu().fingerprint, str(target))
-    return "\0".join((_CACHE_FORMAT, __version__, llvm_version(), *machine, pipeline, digest))
+    return "object " + keys.disk_key(keys.ObjectKey(_CACHE_FORMAT, __version__, llvm_version(), *machine, pipeline, text))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from eas import config
 from eas.locks import new_lock
 from eas.metal_sim import toolchain
 from eas.metal_sim.library import Kernel, Library
-from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime import Executable, Grid, Runtime, keys, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.launch_queue import LaunchQueue
 from eas.runtime.launch_settings import setting_now
@@ -29,7 +29,7 @@ class SimRuntime(Runtime):
     def __init__(self) -> None:
         self.queue = LaunchQueue()
         finish_before_exit(self.queue)
-        self._kernels: dict[tuple[str, bool], Kernel] = {}
+        self._kernels: dict[keys.MetalKey, Kernel] = {}
         self._lock = new_lock()
 
     def why_unavailable(self) -> str | None:
@@ -60,13 +60,13 @@ class SimRuntime(Runtime):
 
     def kernel(self, code: MetalCode) -> Kernel:
         """The compiled text; the same object for the same text."""
-        key = (code.text, setting_now(config.sanitize))
+        key = keys.MetalKey(code.text, code.name, code.language, code.math_mode, setting_now(config.sanitize), tuple(code.lines))
         found = self._kernels.get(key)
         if found is None:
             places = {k + 1: loc for k, loc in enumerate(code.lines) if loc is not None}
             library = Library(
                 code.text, name=f"{code.name}.metal", language=code.language, math_mode=code.math_mode,
-                sanitize=key[1], places=places,
+                sanitize=key.sanitize, places=places,
             )  # fmt: skip
             found = library.kernel(code.name)
             with self._lock:

@@ -16,7 +16,6 @@ from eas.lib.elementwise import gelu_kernel
 from eas.runtime import elf, jit
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import HostCpu, host_cpu
-from eas.schedule.target import AVX2, AVX512
 from tests.unit.fixed_target import llvm_text
 from tests.unit.native_kernels import ADD, COUNT
 
@@ -115,18 +114,6 @@ def test_second_load_comes_from_the_cache(monkeypatch):
     assert square(jit.load(SQUARE))(12) == 144
     monkeypatch.setattr(jit, "compile_object", lambda *a: pytest.fail("compiled again"))
     assert square(jit.load(SQUARE))(13) == 169
-
-
-def test_texts_pipelines_targets_and_versions_have_entries_of_their_own(monkeypatch):
-    keys = {jit.object_key(SQUARE, "quick", AVX2), jit.object_key(SQUARE, "full", AVX2), jit.object_key(SQUARE + "\n", "quick", AVX2)}
-    keys.add(jit.object_key(SQUARE, "quick", AVX512))
-    monkeypatch.setattr(jit, "__version__", "9.9")
-    keys.add(jit.object_key(SQUARE, "quick", AVX2))
-    monkeypatch.setattr(jit, "host_cpu", lambda: HostCpu("x86_64", frozenset(), "another machine"))
-    keys.add(jit.object_key(SQUARE, "quick", AVX2))
-    monkeypatch.setattr(jit, "llvm_version", lambda: "another LLVM")
-    keys.add(jit.object_key(SQUARE, "quick", AVX2))
-    assert len(keys) == 7
 
 
 def entries():

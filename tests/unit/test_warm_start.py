@@ -224,17 +224,6 @@ def test_trace_time_values_tell_keys_apart(one, other):
     assert first.key == again.key != second.key
 
 
-def test_own_sources_and_versions_are_part_of_the_key(monkeypatch):
-    before = identity(plain).key
-    for name, value in (("source_stamp", lambda: "edited"), ("__version__", "0.0.0")):
-        with monkeypatch.context() as changed:
-            warm_start._machine_key.cache_clear()
-            changed.setattr(warm_start, name, value)
-            assert identity(plain).key != before
-        warm_start._machine_key.cache_clear()
-    assert identity(plain).key == before
-
-
 @pytest.fixture
 def on_cpu(monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "cpu")
