@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class SourcePlace(Protocol):
@@ -17,6 +17,22 @@ class SourcePlace(Protocol):
 def printable(text: str, keep: str = "") -> str:
     """Text whose control characters are escapes, so that a name stays within its line and off the terminal's controls."""
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def source_lines(filename: str, module_globals: dict[str, Any] | None = None) -> list[str]:
+    """The lines of a source file; none for a name that no file can have, which a code object may give."""
+    import linecache  # only errors and tracing ask
+
+    try:
+        return linecache.getlines(filename, module_globals)
+    except ValueError:  # a NUL character, a lone surrogate
+        return []
+
+
+def source_line(filename: str, line: int) -> str:
+    """One line of a source file, counted from 1, or nothing."""
+    lines = source_lines(filename)
+    return lines[line - 1] if 1 <= line <= len(lines) else ""
 
 
 class EasError(Exception):

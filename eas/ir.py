@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from types import CodeType
 from typing import Any, Literal
 
 from eas.dtypes import DType
-from eas.errors import EasError, InvalidIR
+from eas.errors import EasError, InvalidIR, source_line
 from eas.ops import TABLE, Op, RegionSig, Trait
 from eas.types import Space, Type
 
@@ -60,7 +59,7 @@ class Loc:
     def source(self) -> str:
         """The text under the caret, or the whole line where columns are unknown."""
         filename, line, col, end = self.place
-        text = linecache.getline(filename, line).rstrip("\n")
+        text = source_line(filename, line).rstrip("\n")
         return _columns(text, col, end)[1] if end else text.strip()
 
     def decoded(self) -> list[tuple[str, int, int, int]]:
@@ -78,7 +77,7 @@ def describe_frames(frames: Sequence[tuple[str, int, int, int]]) -> list[str]:
     """The text of a place: the innermost frame with its source line, and the calls that led there."""
     filename, line, col, end = frames[0]
     lines = [f"at {os.path.basename(filename)}:{line}"]
-    text = linecache.getline(filename, line).rstrip("\n")
+    text = source_line(filename, line).rstrip("\n")
     if text.strip():
         before, marked = _columns(text, col, end)
         indent = len(text) - len(text.lstrip())

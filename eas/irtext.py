@@ -70,23 +70,27 @@ class _Printer:
         self.locs = locs
 
     def module(self, module: IRModule) -> Iterator[str]:
-        args = ", ".join(f"%{self.names.define(a.value)}: {a.type}{_attrs(a.attrs)}" for a in module.args)
-        yield f"kernel {module.name}({args}) {module.mode}{_attrs(module.attrs)} {{"
+        args = ", ".join(f"{self.define(a.value)}: {a.type}{_attrs(a.attrs)}" for a in module.args)
+        name = module.name if _WORD.fullmatch(module.name) else _quoted(module.name)
+        yield f"kernel {name}({args}) {module.mode}{_attrs(module.attrs)} {{"
         for inst in module.body.body:
             yield from self.inst(inst, "  ")
         yield "}"
+
+    def define(self, value: Value) -> str:
+        return _reference(self.names.define(value))
 
     def inst(self, inst: Inst, indent: str) -> Iterator[str]:
         words = [inst.op.name]
         if inst.op.name == "const":
             words.append(format_number(inst["value"], inst.out.dtype))
         if inst.operands:
-            words.append(", ".join(f"%{self.names[v]}" for v in inst.operands))
+            words.append(", ".join(_reference(self.names[v]) for v in inst.operands))
         hidden = _implied_attrs(inst.op.name)
         text = " ".join(words) + _attrs(tuple(kv for kv in inst.attrs if kv[0] not in hidden))
         regions = [self.region(r, indent) for r in inst.regions]
         if inst.outs:
-            outs = ", ".join(f"%{self.names.define(v)}" for v in inst.outs)
+            outs = ", ".join(self.define(v) for v in inst.outs)
             text = f"{outs} = {text} : {', '.join(str(v.type) for v in inst.outs)}"
         place = f" @ {self.locs.index(inst.loc)}" if self.locs is not None and inst.loc is not None else ""
         lines = (indent + text + place).split("\n")
@@ -96,7 +100,7 @@ class _Printer:
         yield from lines
 
     def region(self, region: Region, indent: str) -> list[str]:
-        params = ", ".join(f"%{self.names.define(p)}: {p.type}" for p in region.params)
+        params = ", ".join(f"{self.define(p)}: {p.type}" for p in region.params)
         lines = [f"({params}) {{"]
         for inst in region.body:
             lines += self.inst(inst, indent + "  ")
@@ -134,7 +138,7 @@ def _attr(value: Any) -> str:
     if isinstance(value, (int, DType, Type)):
         return str(value)
     if isinstance(value, str):
-        return '"' + value.translate(_ESCAPES) + '"'
+        return _quoted(value)
     if isinstance(value, tuple):
         return "(" + "".join(_attr(v) + "," for v in value) + ")"
     if value is None:
@@ -142,9 +146,23 @@ def _attr(value: Any) -> str:
     raise InvalidIR(f"an attribute cannot hold {value!r}")
 
 
-_ESCAPES = {ord(c): f"\\x{ord(c):02x}" for c in '"\\\n\r\t\x0b\x0c\x1c\x1d\x1e\x85'} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+def _quoted(text: str) -> str:
+    """A string on one line; control characters, separators of lines and lone surrogates are escaped."""
+    return '"' + _UNSAFE.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text) + '"'
+
+
+def _unquoted(token: str) -> str:
+    return _UNESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), token[1:-1]) if token.startswith('"') else token
+
+
+def _reference(name: str) -> str:
+    return f"%{name}" if _NAME.fullmatch(name) else f"%{_quoted(name)}"
+
+
+_WORD, _NAME = re.compile(r"[A-Za-z_]\w*"), re.compile(r"[\w.]+")
+_UNSAFE = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 _UNESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
-_TOKEN = re.compile(r'\s*(?:(%[\w.]+)|("(?:[^"\\]|\\.)*")|(-?(?:inf|nan)\b)|(-?\d[\w.]*(?:[+-]\d+)?)|([A-Za-z_][\w.]*)|([][(){}<>=:,@]))')
+_TOKEN = re.compile(r'\s*(?:(%(?:[\w.]+|"(?:[^"\\]|\\.)*"))|("(?:[^"\\]|\\.)*")|(-?(?:inf|nan)\b)|(-?\d[\w.]*(?:[+-]\d+)?)|([A-Za-z_][\w.]*)|([][(){}<>=:,@]))')
 
 
 def parse_module(text: str, locs: LocTable | None = None) -> IRModule:
@@ -189,7 +207,7 @@ class _Parser:
         return True
 
     def define(self, name: str, type: Type) -> Value:
-        hint = name[1:]
+        hint = _unquoted(name[1:])
         value = self.values[name] = Value(type, "" if hint.isdigit() else hint)  # numbers are the printer's own
         return value
 
@@ -200,14 +218,14 @@ class _Parser:
 
     def module(self) -> IRModule:
         self.expect("kernel")
-        name = self.next()
+        name = _unquoted(self.next())
         self.expect("(")
         args = []
         while not self.accept(")"):
             token = self.next()
             self.expect(":")
             value = self.define(token, self.type())
-            args.append(Arg(token[1:], value, self.attrs()))
+            args.append(Arg(_unquoted(token[1:]), value, self.attrs()))
             self.accept(",")
         mode = self.next()
         if mode not in ("spmd", "thread"):
@@ -322,7 +340,7 @@ class _Parser:
                 self.accept(",")
             return tuple(values)
         if token.startswith('"'):
-            return _UNESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), self.next()[1:-1])
+            return _unquoted(self.next())
         if token in ("true", "false", "none"):
             return {"true": True, "false": False, "none": None}[self.next()]
         if token[0].isdigit() or token[0] == "-" or token in ("inf", "nan"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
-from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
+from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython, source_line
 from eas.facts import EQUALS, Fact
 from eas.frontend.active import is_tracing
 from eas.frontend.constexpr import Static, is_constexpr
@@ -505,14 +505,12 @@ def _any_traced(values: tuple[Any, ...]) -> bool:
 
 def _head_of(fn: Any) -> SourceSpot:
     """The line of a function's `def`."""
-    import linecache
-
     from eas.frontend.source import SourceSpot
 
     filename, line = fn.__code__.co_filename, fn.__code__.co_firstlineno
-    while linecache.getline(filename, line).lstrip().startswith("@"):
+    while source_line(filename, line).lstrip().startswith("@"):
         line += 1
-    text = linecache.getline(filename, line).rstrip()
+    text = source_line(filename, line).rstrip()
     return SourceSpot(filename, line, len(text) - len(text.lstrip()), len(text.encode()))
 
 

@@ -16,7 +16,18 @@ from eas.codegen.msl_helpers import Library
 from eas.codegen.msl_log import LogFormat
 from eas.codegen.msl_memory import MEMORY
 from eas.codegen.msl_ops import OPS
-from eas.codegen.msl_text import ATOM, Expr, Lines, Scope, call, gathered, infix, named, with_guard
+from eas.codegen.msl_text import (
+    ATOM,
+    Expr,
+    Lines,
+    Scope,
+    call,
+    comment,
+    gathered,
+    infix,
+    named,
+    with_guard,
+)
 from eas.codegen.msl_types import SPACES, type_name
 from eas.codegen.vector_lanes import vector_lanes
 from eas.dtypes import DType
@@ -154,7 +165,7 @@ class Emitter:
     def _head(self, name: str, scalars: Sequence[tuple[str, DType, int]]) -> None:
         lines, module = self.lines, self.module
         shown = ", ".join(f"{a.name}: {a.type}" for a in module.args)
-        lines.add(f"// {module.name}({shown})")
+        lines.add(comment(f"{module.name}({shown})"))
         count = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         lines.add(f"// One threadgroup of {count} per program; {self.math} math, {self.target.name}.")
         lines.add("#include <metal_stdlib>")

@@ -138,6 +138,7 @@ I complex y0 y1 j0 j1 gamma signgam unix linux
 """
 RESERVED = frozenset(_WORDS.split()) | frozenset(keyword.kwlist)
 _PLAIN = re.compile(r"[^0-9A-Za-z_]")
+_NOT_SHOWN = re.compile(r"[^ ->@-\[\]-~]")  # also `?`, of which trigraphs are made
 _COPY = re.compile(r"\.\d+$")
 
 
@@ -168,6 +169,11 @@ class Scope:
         self._blocks.append([])
         yield
         self._taken.difference_update(self._blocks.pop())
+
+
+def comment(text: str) -> str:
+    """One line that no text can leave: printable ASCII, and no backslash or trigraph that would join the next line to it."""
+    return "// " + _NOT_SHOWN.sub("_", text)
 
 
 # --- lines ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType, FunctionType
 
+from eas.errors import source_line, source_lines
 from eas.frontend.nodes import copied
 
 
@@ -25,7 +26,7 @@ class SourceSpot:
     def describe(self) -> Sequence[str]:
         """`at file:line`, the source line, the caret line."""
         shown = [f"at {os.path.basename(self.filename)}:{self.line}"]
-        raw = linecache.getline(self.filename, self.line).rstrip().encode()
+        raw = source_line(self.filename, self.line).rstrip().encode()
         if not raw:
             return shown
         text = raw.decode()
@@ -39,7 +40,7 @@ def spot_of(node: ast.stmt | ast.expr, filename: str) -> SourceSpot:
     """The first line of a node; a node of several lines is marked to the end of that line."""
     end = node.end_col_offset
     if end is None or node.end_lineno != node.lineno:
-        end = len(linecache.getline(filename, node.lineno).rstrip().encode())
+        end = len(source_line(filename, node.lineno).rstrip().encode())
     return SourceSpot(filename, node.lineno, node.col_offset, end)
 
 
@@ -54,7 +55,7 @@ class Definition:
 def find_definition(fn: FunctionType) -> Definition | None:
     """The `def` that made this function, by its first line and name, or None; a copy to edit."""
     code = fn.__code__
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = source_lines(code.co_filename, fn.__globals__)
     found = _definitions(tuple(lines)).get((code.co_firstlineno, code.co_name))
     return None if found is None else replace(found, node=copied(found.node))
 
@@ -68,7 +69,7 @@ def compiled_source(fn: FunctionType) -> CodeType | None:
     """What the function's source compiles to now, in the context of its whole file."""
     # CPython calls methods of imported modules differently, so a `def` alone would not compare equal.
     code = fn.__code__
-    lines = linecache.getlines(code.co_filename, fn.__globals__)
+    lines = source_lines(code.co_filename, fn.__globals__)
     return _codes(tuple(lines)).get((code.co_firstlineno, code.co_name))
 
 
