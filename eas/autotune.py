@@ -31,6 +31,7 @@ from eas.interop.arguments import is_scalar, view
 from eas.irtext import print_module
 from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
 from eas.locks import new_lock
+from eas.recent import Recent
 from eas.runtime import debug, get_runtime, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
@@ -158,7 +159,7 @@ class Autotuned:
         self.clock: Callable[[], float] = time.perf_counter
         self._options = options
         self._tuned = tuple(dict.fromkeys(name for c in options.configs for name in (*c.meta, *c.options)))
-        self._choices: dict[tuple[Any, ...], tuple[Config, CompiledKernel]] = {}
+        self._choices: Recent[keys.TuningKind, tuple[Config, CompiledKernel]] = Recent()
         self._lock = new_lock()
 
     # --- public -----------------------------------------------------------------------------
@@ -309,9 +310,9 @@ class Autotuned:
             trial.failure = error
         return trial
 
-    def _tune(self, call: _Call, kind: tuple[Any, ...], trials: list[_Trial]) -> Config:
+    def _tune(self, call: _Call, kind: keys.TuningKind, trials: list[_Trial]) -> Config:
         """The fastest config, from disk or by the clock; a launch of no programs is not remembered."""
-        backend = str(kind[0])
+        backend = kind.backend
         disk_key = self._disk_key(backend, trials)
         best = _recall(disk_key, trials)
         if best is None:
@@ -323,7 +324,7 @@ class Autotuned:
             default_cache().put(disk_key, str(trials.index(best)).encode())
         debug.note(1, f"autotune {self.__name__} on {backend}: {_verdict(best, trials)}")
         assert best.compiled is not None
-        self._choices[kind] = (best.config, best.compiled)
+        self._choices.add(kind, (best.config, best.compiled), config.max_compiled())
         return best.config
 
     def _any_suitable(self, trials: list[_Trial]) -> _Trial:

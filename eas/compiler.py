@@ -13,8 +13,10 @@ from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.locks import new_lock
+from eas.recent import Recent
 from eas.runtime import get_runtime, keys
 from eas.runtime.host_target import host_target
+from eas.runtime.launch_settings import setting_now
 from eas.schedule.target import CpuTarget
 from eas.summary import ArgType, Summary
 from eas.types import Type
@@ -98,7 +100,7 @@ class CompiledKernel:
         self._launches = 0
         """On the CPU, until there is a `_repeater`."""
         self._repeater: Repeater | None = None
-        self._variants: dict[keys.Form, Variant] = {}
+        self._variants: Recent[keys.Form, Variant] = Recent()
         self._by_held: dict[tuple[tuple[bool, ...], keys.Settings], Variant] = {}
         self._lock = new_lock()
 
@@ -166,7 +168,8 @@ class CompiledKernel:
         if found is None:
             with self._lock:
                 found = self._variants.get(key) or Variant(self.name, None, facts, self._source, key.settings)
-                self._variants[key] = found
+                if self._variants.add(key, found, setting_now(config.max_compiled)):
+                    self._by_held.clear()
         return found
 
     def _variant_of(self, held: tuple[bool, ...]) -> Variant:

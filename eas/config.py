@@ -147,6 +147,7 @@ fake_seed = Setting("EAS_FAKE_SEED", "0", _integer(0), "chooses the order of com
 sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong accesses on the software Metal")
 num_threads = Setting("EAS_NUM_THREADS", "0", _integer(0), "worker threads of the CPU backend; 0: all cores")
 max_in_flight = Setting("EAS_MAX_IN_FLIGHT", "64", _integer(1), "launches with _sync=False that may be pending at once")
+max_compiled = Setting("EAS_MAX_COMPILED", "256", _integer(1), "compiled kernels that one kernel keeps in memory: those used last")
 torch_mps_sync = Setting("EAS_TORCH_MPS_SYNC", "1", _FLAG, "0 skips the synchronisation before torch MPS tensors are read", is_used=False)
 torch_layer = Setting(
     "EAS_TORCH_LAYER", "auto", _one_of("auto", "a", "b"),

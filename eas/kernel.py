@@ -20,6 +20,7 @@ from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
 from eas.locks import new_lock
+from eas.recent import Recent
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
@@ -34,7 +35,6 @@ LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launche
 _MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
 
 _SCALARS = (int, float, bool)
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -60,7 +60,7 @@ class Kernel:
         self._index = {name: i for i, name in enumerate(self._names)}
         self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
-        self._compiled: dict[keys.CallKey, CompiledKernel] = {}
+        self._compiled: Recent[keys.CallKey, CompiledKernel] = Recent()
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
         self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
         """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
@@ -230,8 +230,18 @@ class Kernel:
                 found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)
                 for hidden in found._strides:
                     self._index.setdefault(hidden, len(self._index))
-                self._compiled[key] = found
+                for gone in self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively):
+                    self._forget(gone)
             return found
+
+    def _is_launched_natively(self, compiled: CompiledKernel) -> bool:
+        """Whether calls reach a compiled kernel without being counted as uses of it."""
+        return compiled._repeater is not None and compiled._repeater.call in self._repeats
+
+    def _forget(self, compiled: CompiledKernel) -> None:
+        """Keep nothing of a compiled kernel; launches that are under way hold its code themselves."""
+        for kinds, known in list(self._tensor_repeats.items()):
+            self._tensor_repeats[kinds] = tuple(pair for pair in known if pair[0] is not compiled)
 
     def _key(self, values: list[Any]) -> keys.CallKey:
         """Equal for launches that share a compiled kernel: meta values and argument types."""
@@ -588,5 +598,3 @@ def kernel(fn: Callable[..., Any] | None = None, /, *, math_mode: str = "safe") 
     if fn is None:
         return lambda f: Kernel(f, math_mode)
     return Kernel(fn, math_mode)
-
-

@@ -217,6 +217,7 @@ class Builder:
             yield self
         finally:
             CURRENT.builder = previous
+            self._stop = None  # that frame knows this builder: a cycle, which would keep all that its callers know
 
 
 def _place(frame: FrameType | None, stop: FrameType | None) -> Loc | None:

@@ -131,11 +131,12 @@ class _State:
     held: list[object] = field(default_factory=list)
     variants: dict[int, _Variant] = field(default_factory=dict)
 
-    def on_error(self, data: bytes) -> None:
-        record = ErrorRecord.from_buffer_copy(data)
-        bits, x, y, z = np.frombuffer(data, np.int64, 4, ctypes.sizeof(ErrorRecord)).tolist()
-        found = self.variants[bits]
-        raise_error(found.name, found.places, (x, y, z), record)
+
+def _on_error(variants: Mapping[int, _Variant], data: bytes) -> None:
+    record = ErrorRecord.from_buffer_copy(data)
+    bits, x, y, z = np.frombuffer(data, np.int64, 4, ctypes.sizeof(ErrorRecord)).tolist()
+    found = variants[bits]
+    raise_error(found.name, found.places, (x, y, z), record)
 
 
 class Launcher:
@@ -211,7 +212,7 @@ def _plan(spec: LaunchSpec, state: _State, variants: Words) -> Words:
     params = _table(keep, [_param_row(p, keep) for p in spec.params])
     guards = _table(keep, [_guard_row(g, keep) for g in spec.guards])
     facts = _table(keep, [_fact_row(f, spec.params) for f in spec.facts])
-    on_error = state.on_error
+    on_error = functools.partial(_on_error, state.variants)  # not a method: the code goes with its launcher, not with a cycle
     keep += [on_error, spec.pending, variants]
     words: dict[str, int] = {
         "n_params": len(spec.params), "params": params, "n_guards": len(spec.guards), "guards": guards,

@@ -13,6 +13,7 @@ import pytest
 
 import eas
 from eas import mk
+from eas.recent import Recent
 from eas.runtime import Runtime, debug
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,7 @@ def test_level_4_has_no_text_to_show_on_the_interpreter(monkeypatch, capsys):
 
 @pytest.mark.usefixtures("closing")
 def test_level_5_shows_each_variant_once(monkeypatch, capsys):
-    monkeypatch.setattr(copy_kernel, "_compiled", {})
+    monkeypatch.setattr(copy_kernel, "_compiled", Recent())
     x, y = np.zeros(100, np.float32), np.zeros(100, np.float32)
     monkeypatch.setenv("EAS_DEBUG", "5")
     for _ in range(2):
@@ -94,7 +95,7 @@ def test_level_5_shows_each_variant_once(monkeypatch, capsys):
 @pytest.mark.parametrize("level", [2, 4, 5])
 def test_cpu_shows_the_text_of_each_variant_once(monkeypatch, capsys, level):
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr(copy_kernel, "_compiled", {})
+    monkeypatch.setattr(copy_kernel, "_compiled", Recent())
     monkeypatch.setenv("EAS_BACKEND", "cpu")
     monkeypatch.setenv("EAS_DEBUG", str(level))
     x, y = np.zeros(100, np.float32), np.zeros(100, np.float32)  # others may be aligned differently: another variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import traceback
-from collections import deque
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -299,11 +299,11 @@ def test_kernels_trace_in_several_threads_at_once():
 
 
 def test_one_kernel_compiles_once_for_many_threads():
-    traces = deque()  # a list would be something that the kernel reads, and it changes
+    traces = SimpleQueue()  # a list would be something that the kernel reads, and it changes
 
     @eas.kernel
     def kernel(y, n):
-        traces.append(threading.get_ident())
+        traces.put(threading.get_ident())
         mk.store(y, 0, n)
 
     made = []
@@ -312,5 +312,5 @@ def test_one_kernel_compiles_once_for_many_threads():
         w.start()
     for w in workers:
         w.join()
-    assert len(traces) == 1
+    assert traces.qsize() == 1
     assert len({id(m) for m in made}) == 1

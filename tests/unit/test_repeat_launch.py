@@ -493,7 +493,7 @@ def test_launchers_die_with_their_kernel():
     kernel, (a, b, c) = fresh(add), arrays()
     warm(kernel, a, b, c, 100, BLOCK=64)
     (compiled,) = kernel._compiled.values()
-    code = weakref.ref(compiled.variant(next(iter(compiled._variants))[0]).loaded.code)
+    code = weakref.ref(compiled.variant(next(compiled._variants.items())[0].facts).loaded.code)
     del kernel, compiled
     gc.collect()
     assert code() is None
