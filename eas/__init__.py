@@ -112,10 +112,12 @@ class _Package(ModuleType):
     """
 
     def __getattr__(self, name: str) -> Any:
+        if name not in _MODULES and name not in _HOMES:
+            raise AttributeError(f"module 'eas' has no attribute {name!r}")
+        if sys.is_finalizing():
+            raise errors.EasError(f"eas.{name} cannot be loaded while Python ends", hint=f"use eas.{name} once before")
         if name in _MODULES:
             return import_module(f"eas.{name}")
-        if name not in _HOMES:
-            raise AttributeError(f"module 'eas' has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name]), name)
         self.__dict__[name] = value
         return value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eas import config, warm_start
-from eas.errors import EasError
+from eas.errors import CompileError, EasError
 from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
@@ -47,6 +47,7 @@ def get_ready(filename: str) -> None:
             return
     except EasError:  # a launch says what is wrong with the settings
         return
+    _check_running()
     from eas import lowering
 
     if runtime.name == "cpu":
@@ -59,6 +60,7 @@ def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static
     known = warm_start.find(identity) if identity else None
     if identity and known:
         return CompiledKernel(known, identity.dependencies, functools.partial(_trace, fn, arguments, math, num_warps), identity)
+    _check_running()
     from eas import lowering
 
     traced = lowering.trace_kernel(fn, arguments, math, num_warps)
@@ -67,12 +69,19 @@ def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static
     return CompiledKernel(lowering.summarise(traced.module), traced.dependencies, lambda: traced.module, identity)
 
 
+def _check_running() -> None:
+    """Refuse to compile when nothing can be imported any more: in a `__del__` at the end of the process."""
+    if sys.is_finalizing():
+        raise CompileError("a kernel cannot be compiled while Python ends", hint="compile it once before, or free what needs it in a function of atexit")
+
+
 def _may_be_known() -> bool:
     """Whether native code of earlier processes may be used; who wants to see the steps needs them done."""
     return get_runtime().name == "cpu" and config.debug() < 4 and not config.verify()
 
 
 def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None) -> IRModule:
+    _check_running()
     from eas import lowering
 
     return lowering.trace_kernel(fn, arguments, math, num_warps).module
@@ -157,6 +166,7 @@ class CompiledKernel:
     @property
     def index_analysis(self) -> IndexInfo:
         """How every memory access walks through its buffer; `print(k.index_analysis.dump())`."""
+        _check_running()
         from eas.indexing import analyse
 
         return analyse(self.ir)
@@ -225,6 +235,7 @@ class Variant:
     def module(self) -> IRModule:
         """The IR after the passes."""
         if self._module is None:
+            _check_running()
             from eas.lowering import make_module
 
             assert self._source is not None, self.name
@@ -242,6 +253,7 @@ class Variant:
 
     def _generate(self) -> NativeCode:
         if self._generated is None:
+            _check_running()
             from eas.lowering import make_native
 
             self._generated = make_native(self.module, self.facts, self.settings.check_bounds, self.target)
@@ -258,6 +270,7 @@ class Variant:
 
     def metal_for(self, target: MetalTarget | None = None) -> MetalCode:
         """The Metal text for a target of its own choice; not kept."""
+        _check_running()
         from eas.lowering import make_metal
 
         return make_metal(self.module, self.facts, self.settings.noopt, target)
@@ -272,6 +285,7 @@ class Variant:
 
     @property
     def asm(self) -> str:
+        _check_running()
         from eas.runtime import jit
 
         return jit.asm(self.llvm, pipeline="plain" if self.settings.noopt else jit.DEFAULT_PIPELINE, target=self.target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -12,13 +13,13 @@ import numpy as np
 
 from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
-from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython, source_line
+from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
 from eas.facts import EQUALS, Fact
 from eas.frontend.active import is_tracing
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
-from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
+from eas.interop.quick import Place, address_of, note_writes, raw_memory, tensor_places
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
@@ -158,6 +159,10 @@ class Kernel:
 
     def _tell(self, error: BaseException) -> None:
         """Make an error of a call what the caller sees: one of a launch names the kernel by its `def`."""
+        if sys.is_finalizing():  # nothing can be imported any more
+            if isinstance(error, ImportError):
+                raise LaunchError(f"kernel {self.__name__} cannot be compiled while Python ends", hint="launch it with such arguments once before, or free what launches it in a function of atexit") from None
+            return
         if isinstance(error, LaunchError):
             error.at(_head_of(self.fn))
         hide_our_frames(error)
@@ -230,18 +235,14 @@ class Kernel:
                 found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)
                 for hidden in found._strides:
                     self._index.setdefault(hidden, len(self._index))
-                for gone in self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively):
-                    self._forget(gone)
+                gone = self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively)
+                if gone:  # launches that are under way hold the code themselves
+                    self._tensor_repeats = {kinds: tuple(k for k in known if k[0] not in gone) for kinds, known in list(self._tensor_repeats.items())}
             return found
 
     def _is_launched_natively(self, compiled: CompiledKernel) -> bool:
         """Whether calls reach a compiled kernel without being counted as uses of it."""
         return compiled._repeater is not None and compiled._repeater.call in self._repeats
-
-    def _forget(self, compiled: CompiledKernel) -> None:
-        """Keep nothing of a compiled kernel; launches that are under way hold its code themselves."""
-        for kinds, known in list(self._tensor_repeats.items()):
-            self._tensor_repeats[kinds] = tuple(pair for pair in known if pair[0] is not compiled)
 
     def _key(self, values: list[Any]) -> keys.CallKey:
         """Equal for launches that share a compiled kernel: meta values and argument types."""
@@ -278,7 +279,7 @@ class Kernel:
         if staged is None:
             return
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
-        sync = sync or staged.has_copies
+        sync = sync or staged.has_copies or sys.is_finalizing()  # no thread can be started then
         if not (sync and self._repeat(compiled, staged, grid)):
             self._run(compiled, staged, grid, sync)
         staged.staging.finish()
@@ -435,7 +436,7 @@ class Kernel:
     def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
         """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
         compiled._launches += 1
-        if compiled._launches < LEARN_AFTER:
+        if compiled._launches < LEARN_AFTER or sys.is_finalizing():
             return
         try:
             from eas.runtime.repeat_launch import Repeatable, Repeater
@@ -502,6 +503,8 @@ def _check_function(fn: Any) -> None:
 
 def hide_our_frames(error: BaseException) -> None:
     """Make the traceback of an error show the user's lines only."""
+    if sys.is_finalizing():
+        return
     from eas.frontend.tracebacks import show_to_user
 
     show_to_user(error)
@@ -514,14 +517,9 @@ def _any_traced(values: tuple[Any, ...]) -> bool:
 
 
 def _head_of(fn: Any) -> SourceSpot:
-    """The line of a function's `def`."""
-    from eas.frontend.source import SourceSpot
+    from eas.frontend.source import head_of
 
-    filename, line = fn.__code__.co_filename, fn.__code__.co_firstlineno
-    while source_line(filename, line).lstrip().startswith("@"):
-        line += 1
-    text = source_line(filename, line).rstrip()
-    return SourceSpot(filename, line, len(text) - len(text.lstrip()), len(text.encode()))
+    return head_of(fn)
 
 
 def _parameters(fn: Callable[..., Any]) -> dict[str, bool]:
@@ -577,14 +575,14 @@ def _holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: Compil
     if fact.kind == "divisible_16":
         return int(value) % 16 == 0
     if fact.kind == "aligned_64":
-        return arrays[fact.arg].ctypes.data % 64 == 0
+        return address_of(arrays[fact.arg]) % 64 == 0
     if fact.kind == "fits_32":
         return all(a.size <= 0x7FFFFFFF for a in arrays.values())
     if fact.kind == "positive":
         return int(value) > 0
     shared = [(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w and np.may_share_memory(arrays[w], a)]
     if fact.kind == "in_place":
-        return bool(shared) and all(a.ctypes.data == b.ctypes.data for a, b in shared)
+        return bool(shared) and all(address_of(a) == address_of(b) for a, b in shared)
     assert fact.kind == "disjoint", fact
     return not shared
 

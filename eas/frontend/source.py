@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import CodeType, FunctionType
+from typing import Any
 
 from eas.errors import source_line, source_lines
 from eas.frontend.nodes import copied
@@ -42,6 +43,15 @@ def spot_of(node: ast.stmt | ast.expr, filename: str) -> SourceSpot:
     if end is None or node.end_lineno != node.lineno:
         end = len(source_line(filename, node.lineno).rstrip().encode())
     return SourceSpot(filename, node.lineno, node.col_offset, end)
+
+
+def head_of(fn: Any) -> SourceSpot:
+    """The line of a function's `def`."""
+    filename, line = fn.__code__.co_filename, fn.__code__.co_firstlineno
+    while source_line(filename, line).lstrip().startswith("@"):
+        line += 1
+    text = source_line(filename, line).rstrip()
+    return SourceSpot(filename, line, len(text) - len(text.lstrip()), len(text.encode()))
 
 
 @dataclass(frozen=True)

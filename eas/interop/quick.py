@@ -115,6 +115,11 @@ def _tensor_memory(tensor: Any, place: Place, named: dict[str, Any], written: li
     return _array_memory(seen.array, place, named) if place.strides else seen.array
 
 
+def address_of(array: NDArray[Any]) -> int:
+    """Where the elements of an array start; `array.ctypes` imports a module, which fails while Python ends."""
+    return int(array.__array_interface__["data"][0])
+
+
 def _array_memory(array: NDArray[Any], place: Place, named: dict[str, Any]) -> Any:
     flags = array.flags
     if not flags.aligned or flags.writebackifcopy or (place.is_written and not flags.writeable):
@@ -123,7 +128,7 @@ def _array_memory(array: NDArray[Any], place: Place, named: dict[str, Any]) -> A
     if found is None:
         return None
     named.update(found[1])
-    return array.ctypes.data, found[0]
+    return address_of(array), found[0]
 
 
 def _layout(place: Place, shape: Any, strides: Any, nbytes: int = 1) -> Layout | None:

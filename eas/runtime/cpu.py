@@ -292,7 +292,7 @@ def _buffer_slot(arg: Argument, given: Any) -> Slot:
     if type(given) is np.ndarray and given.dtype is dtype.np_storage and given.ndim == 1:
         flags = given.flags
         if flags.c_contiguous and flags.aligned:
-            return given.ctypes.data, given.size
+            return given.__array_interface__["data"][0], given.size
     if not isinstance(given, np.ndarray):
         raise ArgumentError(
             f"argument {arg.name} is a buffer of {dtype}, got {type(given).__name__}"
@@ -308,7 +308,7 @@ def _buffer_slot(arg: Argument, given: Any) -> Slot:
             f"argument {arg.name} starts in the middle of an element of {dtype}",
             hint=f"pass {arg.name}.copy()",
         )
-    return given.ctypes.data, given.size
+    return given.__array_interface__["data"][0], given.size
 
 
 def _integer_slot(arg: Argument, given: Any) -> Slot:

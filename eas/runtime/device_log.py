@@ -48,7 +48,7 @@ class DeviceLog:
 
     @property
     def address(self) -> int:
-        return self._words.ctypes.data
+        return int(self._words.__array_interface__["data"][0])
 
     def show(self, kernel: str, grid: Grid, out: Report = print) -> None:
         """Print what the interpreter prints, program after program; then what is missing, to stderr."""
