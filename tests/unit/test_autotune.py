@@ -11,7 +11,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.runtime import debug
+from eas.runtime import debug, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.interp import InterpRuntime
 from eas.schedule.target import AVX2, AVX512
@@ -133,7 +133,7 @@ def test_every_level_of_the_cpu_is_tuned_on_its_own(launches, monkeypatch):
     x, y = arrays()
     kernel = tuned(double_kernel, launches)
     for target in (AVX2, AVX512):
-        monkeypatch.setitem(eas.autotune.__globals__, "host_target", lambda target=target: target)
+        monkeypatch.setattr(keys, "settings_now", lambda target=target: keys.Settings(False, False, str(target)))
         monkeypatch.setitem(eas.autotune.__globals__, "host_key", lambda target=target: str(target))
         launches.grids.clear()
         kernel(x, y, 256)
