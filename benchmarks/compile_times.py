@@ -1,0 +1,44 @@
+"""`python -m benchmarks --compile`: processor time to compile long kernels, at n and 4n statements, and the ratio."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.long_kernels import SHAPES, load
+
+_LIMIT = 5.0  # 4n statements take at most this many times as long as n
+_LONGEST_EXPRESSION = 2500  # terms: about what CPython itself compiles
+
+
+def run_compile_times(n: int, backend: str = "cpu") -> str:
+    """A table of the shapes; `!` marks a ratio above the limit."""
+    lines = [f"{'shape':18} {n:>9} {4 * n:>9}    ratio   (seconds of processor time, {backend})"]
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["EAS_CACHE_DIR"] = os.path.join(folder, "cache")
+        os.environ["EAS_BACKEND"] = backend
+        _seconds("chain", 2, Path(folder))  # loads the compiler
+        for shape in SHAPES:
+            long = 4 * n if shape != "expression" else min(4 * n, _LONGEST_EXPRESSION)
+            few, many = (_seconds(shape, k, Path(folder)) for k in (n, long))
+            ratio = many / few * 4 * n / long
+            lines.append(f"{shape:18} {few:9.2f} {many:9.2f} {ratio:8.1f} {'!' if ratio > _LIMIT else ''}".rstrip())
+    return "\n".join(lines)
+
+
+def _seconds(shape: str, n: int, folder: Path) -> float:
+    """Processor time of the first call, with the compilers that it starts."""
+    x, y = np.ones(1 << 17, np.float32), np.zeros(1 << 17, np.float32)
+    kernel = load(shape, n, folder)
+    before = _clock()
+    kernel(x, y, 100, BLOCK=64, _grid=2)
+    return _clock() - before
+
+
+def _clock() -> float:
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
