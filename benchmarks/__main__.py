@@ -36,7 +36,7 @@ def main() -> None:
     if options.compile:
         from benchmarks.compile_times import run_compile_times
 
-        print(run_compile_times(options.compile, options.backend))
+        run_compile_times(options.compile, options.backend)
         return
     limits = measure_limits(budget, options.threads)
     machine = describe(options.threads, limits)

@@ -15,9 +15,9 @@ _LIMIT = 5.0  # 4n statements take at most this many times as long as n
 _LONGEST_EXPRESSION = 2500  # terms: about what CPython itself compiles
 
 
-def run_compile_times(n: int, backend: str = "cpu") -> str:
-    """A table of the shapes; `!` marks a ratio above the limit."""
-    lines = [f"{'shape':18} {n:>9} {4 * n:>9}    ratio   (seconds of processor time, {backend})"]
+def run_compile_times(n: int, backend: str = "cpu") -> None:
+    """Print a table of the shapes; `!` marks a ratio above the limit."""
+    print(f"{'shape':18} {n:>9} {4 * n:>9}    ratio   (seconds of processor time, {backend})")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["EAS_CACHE_DIR"] = os.path.join(folder, "cache")
         os.environ["EAS_BACKEND"] = backend
@@ -26,8 +26,7 @@ def run_compile_times(n: int, backend: str = "cpu") -> str:
             long = 4 * n if shape != "expression" else min(4 * n, _LONGEST_EXPRESSION)
             few, many = (_seconds(shape, k, Path(folder)) for k in (n, long))
             ratio = many / few * 4 * n / long
-            lines.append(f"{shape:18} {few:9.2f} {many:9.2f} {ratio:8.1f} {'!' if ratio > _LIMIT else ''}".rstrip())
-    return "\n".join(lines)
+            print(f"{shape:18} {few:9.2f} {many:9.2f} {ratio:8.1f} {'!' if ratio > _LIMIT else ''}".rstrip(), flush=True)
 
 
 def _seconds(shape: str, n: int, folder: Path) -> float:

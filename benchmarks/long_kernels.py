@@ -50,7 +50,8 @@ def load(shape: str, n: int, folder: Path) -> Any:
     path = folder / f"{name}.py"
     path.write_text(source(shape, n))
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -1,0 +1,180 @@
+"""Kernels of thousands of statements: no walk of the compiler needs Python's stack, and no work grows with their square."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import eas
+from benchmarks.long_kernels import SHAPES, load
+from eas import mk
+from eas.schedule import nests
+from eas.trampoline import evaluate, every, reached
+
+X = np.linspace(0, 1, 1 << 14, dtype=np.float32)
+
+
+def _traced(shape, n, tmp_path):
+    kernel = load(shape, n, tmp_path)
+    return kernel.compile(X, np.zeros_like(X), 100, BLOCK=64)
+
+
+def test_evaluate_needs_no_stack():
+    def depth(n):
+        return 0 if n == 0 else 1 + (yield n - 1)
+
+    assert evaluate(depth, 100_000) == 100_000
+
+
+def test_evaluate_defines_each_key_once():
+    asked = []
+
+    def fibonacci(n):
+        asked.append(n)
+        return n if n < 2 else sum((yield from every((n - 1, n - 2))))
+
+    assert evaluate(fibonacci, 90) == 2880067194370816120
+    assert len(asked) == 91
+
+
+def test_reached_goes_depth_first_and_once():
+    graph = {1: [2, 3], 2: [4], 3: [4], 4: [1]}
+    assert list(reached([1], graph.__getitem__)) == [1, 2, 4, 3]
+
+
+@pytest.mark.parametrize("shape", ["chain", "where", "integers", "masks", "scalars", "threads", "in a loop"])
+def test_chains_of_thousands_have_texts(shape, tmp_path):
+    compiled = _traced(shape, 700, tmp_path)
+    variant = compiled.variant()
+    assert variant.llvm
+    assert variant.msl
+
+
+@pytest.mark.parametrize(("shape", "n", "runtime"), [("chain", 5000, "interp"), ("expression", 2500, "cpu")])  # about what CPython compiles
+def test_thousands_of_statements_run(shape, n, runtime, tmp_path, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", runtime)
+    y = np.zeros_like(X)
+    load(shape, n, tmp_path)(X, y, 100, BLOCK=64, _grid=2)
+    want = X[:100].copy()
+    if shape == "expression":
+        start, want = want, want * np.float32(0)
+        for j in range(1, n):
+            want = want + start * np.float32(j % 7)
+    for j in range(n if shape != "expression" else 0):
+        want = want * np.float32(0.5) + np.float32(j % 7)
+    np.testing.assert_allclose(y[:100], want, rtol=1e-5)
+
+
+def _lines(shape, n, tmp_path):
+    return _traced(shape, n, tmp_path).variant().llvm.count("\n")
+
+
+@pytest.mark.parametrize("shape", sorted(set(SHAPES) - {"range", "expression", "reductions"}))
+def test_text_grows_with_the_statements(shape, tmp_path):
+    assert _lines(shape, 120, tmp_path) <= 4.5 * _lines(shape, 30, tmp_path)
+
+
+def test_members_of_a_nest_are_compared_with_few_accesses(tmp_path, monkeypatch):
+    counts = []
+    for n in (40, 160):
+        calls = 0
+        plain = nests._Facts.may_meet
+
+        def counted(self, p, q, plain=plain):
+            nonlocal calls
+            calls += 1
+            return plain(self, p, q)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(nests._Facts, "may_meet", counted)
+            _ = _traced("loads and stores", n, tmp_path).variant().llvm
+        counts.append(calls)
+    assert counts[1] <= 5 * counts[0]
+
+
+def test_masked_stores_share_their_branches(tmp_path):
+    texts = [_traced("masked stores", n, tmp_path).variant().llvm for n in (40, 41)]
+    assert texts[1].count("br ") - texts[0].count("br ") < 20
+
+
+@eas.kernel
+def nearest(x, centroids, y, n, K: eas.constexpr, D: eas.constexpr, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    m = i < n
+    best = mk.full([BLOCK], 1e30, mk.f32)
+    which = mk.full([BLOCK], 0, mk.i32)
+    for c in range(K):
+        d = mk.zeros([BLOCK])
+        for j in range(D):
+            t = mk.load(x, i * D + j, mask=m) - mk.load(centroids, c * D + j)
+            d += t * t
+        closer = d < best
+        best = mk.where(closer, d, best)
+        which = mk.where(closer, c, which)
+    mk.store(y, i, which, mask=m)
+
+
+@pytest.mark.parametrize("runtime", ["interp", "cpu"])
+def test_long_range_with_a_plain_body_is_a_loop(runtime, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", runtime)
+    rng = np.random.default_rng(0)
+    x, centroids = rng.random((300, 3), dtype=np.float32), rng.random((64, 3), dtype=np.float32)
+    y = np.zeros(300, np.int32)
+    nearest(x, centroids, y, 300, K=64, D=3, BLOCK=128, _grid=3)
+    np.testing.assert_array_equal(y, ((x[:, None] - centroids) ** 2).sum(-1).argmin(1))
+    text = str(nearest.compile(x, centroids, y, 300, K=64, D=3, BLOCK=128).traced)
+    assert " for " in text
+    assert len(text.splitlines()) < 100
+
+
+@eas.kernel
+def unrolls(x, y, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    v = mk.load(x, i)
+    total, seen, table = 0.0, [], (1.0, 2.0) * 10
+    for _ in range(20):  # Python's own numbers stay Python's
+        total = total + 0.1
+    for c in range(20):
+        seen.append(c)
+    for c in range(20):
+        v = v + table[c]
+    for c in range(20):
+        if c % 2 == 0:
+            v = v + c
+    short = (v.to(mk.i32) & 7).to(mk.u8)
+    for c in range(20):  # u8 * c wraps in 8 bits
+        v = v + (short * c).to(mk.f32)
+    for c in range(20):
+        last = c
+    mk.store(y, i, v + total + len(seen) + last)
+
+
+@pytest.mark.parametrize("runtime", ["interp", "cpu"])
+def test_bodies_that_need_trace_time_values_unroll(runtime, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", runtime)
+    x, y = np.linspace(0, 9, 32, dtype=np.float32), np.zeros(32, np.float32)
+    unrolls(x, y, BLOCK=32, _grid=1)
+    v = x.copy()
+    for c in range(20):
+        v = v + np.float32(1 + c % 2)
+    for c in range(0, 20, 2):
+        v = v + np.float32(c)
+    short = (v.astype(np.int32) & 7).astype(np.uint8)
+    for c in range(20):
+        v = v + (short * np.uint8(c)).astype(np.float32)
+    np.testing.assert_allclose(y, v + np.float32(sum([0.1] * 20)) + 20 + 19, rtol=1e-6)
+    assert " for " not in str(unrolls.compile(x, y, BLOCK=32).traced)
+
+
+@eas.kernel
+def static_loop(y):
+    v = mk.load(y, 0)
+    for c in mk.static_range(40):
+        v = v + c
+    mk.store(y, 0, v)
+
+
+def test_static_range_unrolls():
+    text = str(static_loop.compile(np.zeros(1, np.float32)).traced)
+    assert " for " not in text
+    assert text.count(" add ") == 40
