@@ -18,6 +18,20 @@ __all__ = ["Arg", "DType", "IRModule", "Inst", "LaunchMode", "Loc", "Op", "Regio
 LaunchMode = Literal["spmd", "thread"]
 
 
+_Positions = list[tuple[int | None, int | None, int | None, int | None]]
+_decoded: tuple[CodeType | None, _Positions] = (None, [])  # of the code that was asked about last
+
+
+def _positions(code: CodeType) -> _Positions:
+    """Where each instruction of a code is in the source; decoded once for many questions about one code."""
+    global _decoded
+    known, positions = _decoded
+    if known is not code:
+        positions = list(code.co_positions())
+        _decoded = code, positions
+    return positions
+
+
 class Loc:
     """A place in the user's source: frames innermost first, decoded only when somebody reads it."""
 
@@ -28,18 +42,23 @@ class Loc:
         self._place: tuple[str, int, int, int] | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Loc) and self.frames == other.frames
+        return isinstance(other, Loc) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self.frames)
+        return hash(self._key())
+
+    def _key(self) -> tuple[tuple[int, int], ...]:
+        # By identity: CPython hashes and compares all of a code object.
+        return tuple([(id(code), lasti) for code, lasti in self.frames])
 
     @staticmethod
     def _decode(code: CodeType, lasti: int) -> tuple[str, int, int, int]:
-        for i, (line, end_line, col, end_col) in enumerate(code.co_positions()):
-            if i * 2 == lasti:
-                whole = line is not None and line == end_line and col is not None and end_col is not None
-                return code.co_filename, line or code.co_firstlineno, (col or 0) if whole else 0, (end_col or 0) if whole else 0
-        return code.co_filename, code.co_firstlineno, 0, 0
+        positions = _positions(code)
+        if lasti % 2 or not 0 <= lasti // 2 < len(positions):
+            return code.co_filename, code.co_firstlineno, 0, 0
+        line, end_line, col, end_col = positions[lasti // 2]
+        whole = line is not None and line == end_line and col is not None and end_col is not None
+        return code.co_filename, line or code.co_firstlineno, (col or 0) if whole else 0, (end_col or 0) if whole else 0
 
     @property
     def place(self) -> tuple[str, int, int, int]:
