@@ -15,17 +15,19 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()
+_stoppers: list[Any] = []
 
 
 def new_lock(*, stops_fork: bool = False) -> AbstractContextManager[bool]:
     """A lock for `with`; with `stops_fork` no thread forks while another one holds it.
 
-    That is for native code with locks of its own, which nobody could make anew.
+    That is for native code with locks of its own, which nobody could make anew. Who takes several of
+    these takes them in the order in which they were made, as fork does.
     """
     lock = threading.RLock()
     _registered.add(lock)
     if stops_fork:
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+        _stoppers.append(lock)
     return lock
 
 
@@ -34,7 +36,19 @@ def is_registered(lock: object) -> bool:
     return lock in _registered
 
 
+def _hold() -> None:
+    for lock in _stoppers:
+        lock.acquire()
+
+
+def _let_go() -> None:
+    for lock in reversed(_stoppers):
+        if lock._is_owned():  # not so if Ctrl-C came while we waited for it
+            lock.release()
+
+
 def _renew() -> None:
+    _let_go()
     for lock in list(_registered):
         if not lock._is_owned():  # what the thread that forked holds, it will release
             lock._at_fork_reinit()
@@ -61,4 +75,4 @@ class Gate:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_renew)

@@ -33,7 +33,7 @@ _CACHE_FORMAT = "object-1"
 lock = new_lock(stops_fork=True)
 """Held while something is compiled or loaded once; nobody forks in the middle of that."""
 _llvm_lock = new_lock(stops_fork=True)
-"""Held by the thread that is inside of LLVM."""
+"""Held by the thread that is inside of LLVM; a thread may have taken `lock` before, never after."""
 _LONG_TEXT = 20_000  # characters: LLVM takes a tenth of a second
 
 

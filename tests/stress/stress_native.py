@@ -221,12 +221,12 @@ assert (y[:4] == 50).all()
 """
 
 
-@pytest.mark.parametrize("backend", ["cpu", "sim"])
-def test_20_processes_on_an_empty_cache(tmp_path, backend):
-    if not eas.runtime.get_runtime(backend).is_available():
-        pytest.skip(f"needs {backend}")
+@pytest.mark.parametrize("on", ["cpu", "sim"])
+def test_20_processes_on_an_empty_cache(tmp_path, on):
+    if not eas.runtime.get_runtime(on).is_available():
+        pytest.skip(f"needs {on}")
     root = Path(__file__).parents[2]
-    settings = {**os.environ, "EAS_CACHE_DIR": str(tmp_path), "EAS_BACKEND": backend, "PYTHONPATH": str(root)}
+    settings = {**os.environ, "EAS_CACHE_DIR": str(tmp_path), "EAS_BACKEND": on, "PYTHONPATH": str(root)}
     running = [subprocess.Popen([sys.executable, "-c", RACE], cwd=root, env=settings, stderr=subprocess.PIPE, text=True) for _ in range(N_PROCESSES)]
     for process in running:
         _, said = process.communicate(timeout=600)

@@ -156,6 +156,26 @@ def test_fork_while_another_thread_compiles_for_the_software_metal(tmp_path):
     """, backend="sim", EAS_CACHE_DIR=str(tmp_path))  # fmt: skip
 
 
+def test_fork_while_other_threads_compile():
+    run_script("""
+        from eas.runtime import jit
+        text = "define void @f() { ret void }"
+        stop = threading.Event()
+
+        def work():
+            while not stop.is_set():
+                with jit.lock:
+                    time.sleep(0.001)
+                    jit.compile_object(text)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+        for t in threads: t.start()
+        for _ in range(10):
+            in_child(lambda: jit.compile_object(text))
+        stop.set()
+    """)
+
+
 # --- a launch in the middle of a launch -------------------------------------------------------------
 
 
