@@ -25,7 +25,7 @@ from eas.schedule.relayout import contiguous, moved_into
 from eas.schedule.row_parts import Gap, Inside, Row
 from eas.schedule.runs import Runs
 from eas.schedule.shared_rows import RowSharing
-from eas.schedule.streams import are_apart, is_light, is_stream
+from eas.schedule.streams import are_apart, is_light, is_stream, is_worth_streaming
 from eas.schedule.sums import is_sum, lanes_of
 from eas.types import Shape, Type
 
@@ -266,7 +266,9 @@ class NestLoops:
         return values + [prefixes.start(self.e, inst) for inst in self.scans]
 
     def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
-        """The stores that may bypass the cache."""
+        """The stores that may bypass the cache, where that is worth it."""
+        if not is_worth_streaming(self.members):
+            return []
         elements, first = self.elements(), self.index(bases, self.e.const(0), 2)
         return [i for i in self.members if is_stream(self.p, i, elements, first, self.lanes, self.extent)]
 

@@ -24,6 +24,7 @@ class Statements:
         self.slots: dict[Value, Slot] = self.scopes.table()
         self.scalars: dict[Value, Value] = self.scopes.table()
         self.wanted: dict[Value, Slot] = self.scopes.table()  # where a value should be written when it is made
+        self.inside_of: dict[Value, Value] = self.scopes.table()  # what a single address is a part of
         self.allocations: list[Inst] = []
 
     def program(self, body: Region) -> Region:
@@ -63,6 +64,8 @@ class Statements:
         if inst.op.name == "const":
             self.e.literals[inst.out] = inst["value"]
             self.formulas[inst.out] = inst
+        elif inst.op.name == "addptr":
+            self.inside_of[inst.out] = inst.operands[0]
 
     def scalar_of(self, value: Value) -> Value:
         return self.scalars.get(value, value)
@@ -85,8 +88,8 @@ class Statements:
 
     def base_of(self, pointer: Value) -> Value:
         """The buffer argument behind a block of pointers, or whatever else it starts from."""
-        while pointer in self.formulas and pointer.type.is_pointer:
-            pointer = self.formulas[pointer].operands[0]
+        while pointer.type.is_pointer and (pointer in self.formulas or pointer in self.inside_of):
+            pointer = self.inside_of[pointer] if pointer in self.inside_of else self.formulas[pointer].operands[0]
         return pointer
 
     def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:

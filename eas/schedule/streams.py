@@ -20,6 +20,14 @@ def is_light(members: Sequence[Inst]) -> bool:
     return len(members) <= _LIGHT and all(inst.op.name in _CHEAP for inst in members)
 
 
+def is_worth_streaming(members: Sequence[Inst]) -> bool:
+    """Whether memory is what a loop waits for.
+
+    A register is taken apart for the pieces that bypass the cache. Scans are bound by such moves between lanes already.
+    """
+    return not any(inst.op.name == "scan" for inst in members)
+
+
 def is_stream(
     program: Program, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int, extent: int
 ) -> bool:
