@@ -63,11 +63,11 @@ def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
 
 def _ask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """Every line that the lanes will read."""
-    t = emitter.t
+    t, locality = emitter.t, 4 - inst["level"]  # of LLVM: 3 is L1, 2 is L2
     t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for ahead in range(0, emitter.lanes * inst.operands[0].dtype.nbytes, emitter.target.caches.line):
         at = t.let(f"getelementptr i8, {operands[0]}, i64 {ahead}", "ptr", 1)
-        t.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 3, i32 1)")
+        t.line(f"call void @llvm.prefetch.p0({at}, i32 0, i32 {locality}, i32 1)")
     return ()
 
 

@@ -121,7 +121,7 @@ register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l rea
 register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S))
 register(Op("programs_left", "scheduled", "", fixed(dtypes.i64), "How many programs side by side the thread has still to run, with this one.", Trait.PURE | _S))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
-register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S))
+register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon, from the cache of that `level`; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S, attrs=("level",)))
 register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S))
 register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first that stores past the cache can start at; -1 if they should not.", Trait.PURE | _S))
 register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so, and one lane after the other there if `singly`. `lanes` as in vload.", Trait.WRITES | _S))

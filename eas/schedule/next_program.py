@@ -35,7 +35,7 @@ class NextProgram:
     """How far from the elements of a program those of the next one are."""
 
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
-        self._most_nbytes = target.row_nbytes
+        self._most_nbytes, self._near_nbytes = target.row_nbytes, target.near_row_nbytes
         self._made = producers(module)
         self._args = {arg.value for arg in module.args}
         self._loops = {inst.regions[0].params[0]: inst for inst in walk(module.body) if inst.op.name == "for"}
@@ -44,7 +44,9 @@ class NextProgram:
         """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
         pointer, e = load.operands[0], elements.e
         nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
-        if is_again and math.prod(pointer.shape) * nbytes <= self._most_nbytes:
+        row_nbytes, level = math.prod(pointer.shape) * nbytes, 1
+        if is_again and row_nbytes <= self._most_nbytes:
+            level = 1 if row_nbytes <= self._near_nbytes and not self._along(pointer) else 2
             steps = [self._short(elements, pointer, self._step(elements, term)) for term in self._moved(pointer) or ()]
         elif not is_again and elements.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
             steps = [e.const(_AHEAD_NBYTES // nbytes)]
@@ -53,7 +55,7 @@ class NextProgram:
         for step in steps:
             address = e.emit("addptr", address, step)
         if steps:
-            e.inst("ask", [address])
+            e.inst("ask", [address], {"level": level})
 
     def _step(self, elements: Elements, term: _Term) -> Value:
         step = elements.e.const(term.number)

@@ -93,6 +93,11 @@ class CpuTarget:
         return self.caches.l2 // 8
 
     @property
+    def near_row_nbytes(self) -> int:
+        """Of a row so short that L1 holds it, the next one, and what is made of them: longer ones push each other out."""
+        return self.caches.l1 // 4
+
+    @property
     def copy_nbytes(self) -> int:
         """Of a buffer that each thread has a copy of, for its atomics: L2 holds it beside what is read."""
         return self.caches.l2 // 4

@@ -66,8 +66,11 @@ def loops(kernel, block=COLS, **meta):
     return print_module(scheduled(kernel, x, np.empty_like(x), block, BLOCK=block, **meta))
 
 
-def test_the_next_row_is_asked_for():
-    assert "  ask %" in loops(centred)
+@pytest.mark.parametrize(("block", "level"), [(COLS, 1), (1 << 13, 2)])
+def test_the_next_row_is_asked_for_where_it_fits(block, level):
+    asked = re.findall(r"  ask %.*", loops(centred, block))
+    assert asked
+    assert all(f"{{level={level}}}" in line for line in asked)
 
 
 def test_the_next_row_is_asked_for_in_a_second_loop():
