@@ -31,6 +31,7 @@ from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.repeated_loads import mark_repeated_loads
 from eas.schedule.split_offsets import split_offsets
 from eas.schedule.target import CpuTarget
+from eas.schedule.turn_stores import turn_stores
 from eas.schedule.unroll_taps import unroll_taps
 from eas.schedule.widen_loads import widen_loads
 
@@ -42,7 +43,7 @@ def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) ->
     if not check_bounds:
         module = contract_loops(module, target)
         module = join_programs(module, near_loops(module, target))
-    module = _with_wide_loops(module, target)
+    module = turn_stores(_with_wide_loops(module, target))
     module, copies = reload_blocks(module)
     module = mark_element_loops(mark_repeated_loads(module))
     module = partition(module, is_in_order, copies, hoists=True, one_by_one=True, near=near_loops(module, target))
