@@ -7,7 +7,7 @@ import pytest
 
 import eas
 from eas import mk
-from tests.backend.launches import launch, op_names
+from tests.backend.launches import METAL, launch, op_names
 
 COVERS = {"for", "while", "if", "yield", "device_print", "device_assert", "assume", "multiple_of", "max_contiguous", "max_constancy", "inline_target"}
 
@@ -206,6 +206,26 @@ def test_device_assert_fails_the_launch_and_names_the_line(backend):
     x[30] = 0
     with pytest.raises(eas.DeviceAssertion, match=r"(?s)x must be positive.*test_control\.py"):
         assert_kernel(x, x.size, BLOCK=16)
+
+
+@eas.kernel
+def two_asserts_kernel(x, y, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mk.device_assert(mk.load(x, i) > 0, "x must be positive")
+    mk.device_assert(mk.load(y, i) > 0, "y must be positive")
+
+
+def test_the_first_assertion_that_fails_is_reported(backend):
+    """Whichever element it is: the second assertion fails at an earlier one."""
+    if backend in METAL:
+        pytest.skip("its threads run side by side")
+    x, y = np.ones(64, np.int32), np.ones(64, np.int32)
+    x[50] = y[3] = 0
+    with pytest.raises(eas.DeviceAssertion, match="x must be positive"):
+        two_asserts_kernel(x, y, BLOCK=64, _grid=1)
+    x[50] = 1
+    with pytest.raises(eas.DeviceAssertion, match="y must be positive"):
+        two_asserts_kernel(x, y, BLOCK=64, _grid=1)
 
 
 @eas.kernel

@@ -127,6 +127,13 @@ def between_kernel(x, out, lo, hi, LOW: eas.constexpr, HIGH: eas.constexpr, BLOC
     mk.store(out, EXTENT * 2 + mk.program_id(0), mk.sum(mk.load(x, i, mask)))
 
 
+@eas.kernel
+def copied_between_kernel(x, out, lo, hi, LOW: eas.constexpr, HIGH: eas.constexpr, BLOCK: eas.constexpr):
+    """Does nothing but to store: an element may be stored twice, but none that is masked off."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, i) + 1, COMPARE[LOW](i, lo) & COMPARE[HIGH](i, hi))
+
+
 @pytest.mark.parametrize(("low", "high"), [("ge", "lt"), ("gt", "le"), ("gt", "lt"), ("ge", "le")])
 def test_bounds_on_both_sides(backend, low, high):
     block = 128
@@ -139,6 +146,9 @@ def test_bounds_on_both_sides(backend, low, high):
         on = COMPARE[low](i, lo) & COMPARE[high](i, hi)
         np.testing.assert_array_equal(out[: i.size], np.where(on, x, 0), f"{lo} {hi}")
         np.testing.assert_array_equal(out[EXTENT * 2 :], np.where(on, x, 0).reshape(grid, block).sum(axis=1), f"{lo} {hi}")
+        copied = np.full_like(x, 99)
+        launch(backend, copied_between_kernel, x, copied, lo, hi, grid=grid, LOW=low, HIGH=high, BLOCK=block)
+        np.testing.assert_array_equal(copied, np.where(on, x + 1, 99), f"{lo} {hi}")
 
 
 # --- what masked-off lanes read, for every format ---------------------------------------------------
@@ -213,28 +223,64 @@ def surrounded(values: np.ndarray) -> np.ndarray:
 
 
 @eas.kernel
-def window_kernel(x, w, out, n, first, last, OP: eas.constexpr, STEP: eas.constexpr, BLOCK: eas.constexpr):
+def window_kernel(x, w, out, n, first, last, OP: eas.constexpr, STEP: eas.constexpr, SIGN: eas.constexpr, BLOCK: eas.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
     total = mk.zeros([BLOCK], mk.f32)
     for k in range(first, last, STEP):
-        inside = (i + k >= 0) & ((i + k < n) if OP == "lt" else (n > i + k) if OP == "gt" else (i + k <= n - 1))
-        total += mk.load(x, i + k, inside, other=0) * mk.load(w, k + 16)
+        at = i + k if SIGN > 0 else i - k
+        inside = (at >= 0) & ((at < n) if OP == "lt" else (n > at) if OP == "gt" else (at <= n - 1))
+        total += mk.load(x, at, inside, other=0) * mk.load(w, k + 16)
     mk.store(out, i, total, i < n)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("op", ["lt", "gt", "le"])
-def test_windows_end_where_their_masks_end(backend, op, step):
-    """The mask of the last tap ends earlier than that of the first; the first starts later."""
+def test_windows_end_where_their_masks_end(backend, op, step, sign):
+    """Forwards the last tap ends first and the first one starts last; backwards it is the other way round."""
+    if sign < 0 and (backend in METAL or step > 1) and op != "lt":
+        pytest.skip("as `lt`")
     block, w = 128, np.arange(100, 132).astype(np.float32)
     for n in (1, 31, 65, 128, 200, 520):
         x, grid = surrounded(np.random.default_rng(n).integers(-9, 9, n).astype(np.float32)), -(-n // block)
         for first, last in [(-1, 2), (0, 3), (-4, 1), (-3, 4), (2, 2), (-2, 9), (5, 6)]:
             out = np.zeros(n, np.float32)
-            launch(backend, window_kernel, x, w, out, n, first, last, grid=grid, OP=op, STEP=step, BLOCK=block)
+            launch(backend, window_kernel, x, w, out, n, first, last, grid=grid, OP=op, STEP=step, SIGN=sign, BLOCK=block)
             padded = np.concatenate([np.zeros(16, np.float32), x, np.zeros(16, np.float32)])
-            want = sum((padded[16 + k : 16 + k + n] * w[k + 16] for k in range(first, last, step)), np.zeros(n, np.float32))
+            want = sum((padded[16 + sign * k : 16 + sign * k + n] * w[k + 16] for k in range(first, last, step)), np.zeros(n, np.float32))
             np.testing.assert_array_equal(out, want, f"n={n} taps {first} {last}")
+
+
+@eas.kernel
+def counted_window_kernel(x, w, out, start, bound, first, last, OP: eas.constexpr, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK], mk.f32)
+    for k in range(first, last):
+        at = mk.cast(i, bound.dtype) + mk.load(start, 0) + mk.cast(k, bound.dtype)
+        total += mk.load(x, i + k + 16, COMPARE[OP](at, mk.load(bound, 0)), other=0) * mk.load(w, k + 16)
+    mk.store(out, i, total)
+
+
+@pytest.mark.parametrize("op", ["lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_windows_whose_masks_wrap(backend, dtype, op):
+    """Masks of short and unsigned numbers may hold in the first and in the last iteration and not in between."""
+    if backend in METAL and op != "lt":
+        pytest.skip("as `lt`")
+    block, w, info = 128, np.arange(100, 132).astype(np.float32), np.iinfo(numpy_type(dtype))
+    x, i = np.random.default_rng(4).integers(-9, 9, block + 32).astype(np.float32), np.arange(block)
+    near = int(info.max) - (block + 16 if dtype in ("i32", "i64") else 60)  # signed masks of 32 and 64 bits may not wrap
+    for start, bound in [(0, 64), (near, info.max // 2), (near, info.max), (20, info.min), (info.min + 20, 3), (near - 40, near)]:
+        for first, last in [(-8, 8), (0, 16), (5, 6)]:
+            out = np.zeros(block, np.float32)
+            given = [np.array([number], numpy_type(dtype)) for number in (start, bound)]
+            launch(backend, counted_window_kernel, x, w, out, *given, first, last, grid=1, OP=op, BLOCK=block)
+            want = np.zeros(block, np.float32)
+            for k in range(first, last):
+                with np.errstate(over="ignore"):
+                    at = i.astype(numpy_type(dtype)) + given[0] + np.array(k).astype(numpy_type(dtype))
+                want += np.where(COMPARE[op](at, given[1]), x[i + k + 16], 0) * w[k + 16]
+            np.testing.assert_array_equal(out, want, f"{start} {bound}, taps {first} {last}")
 
 
 @eas.kernel
