@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-EDGES, CPU = "tests/backend/test_edges.py", "--backend cpu"
+EDGES, GUARDS, CPU = "tests/backend/test_edges.py", "tests/backend/test_guard_pages.py", "--backend cpu"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant("strided loads end past the last element", "eas/codegen/strided.py", "        starts[-1] -= step - 1\n", "        pass\n", f"tests/backend/test_strided_rows.py -k behind {CPU}"),
     Mutant("every third element from the wrong register", "eas/codegen/strided.py", "places = [i * step - starts[k] for i, k in enumerate(where)]", "places = [i * step % wide for i, k in enumerate(where)]", f"tests/backend/test_strided_rows.py {CPU}"),
     Mutant("Metal loads below unmasked", "eas/codegen/msl_memory.py", "    if mask is None or mask in m.held:\n        m.define(inst, element)", "    if True:\n        m.define(inst, element)", f"{EDGES} -k 'other and i32' --backend sim"),
-    Mutant("Metal saturates one too late", "eas/codegen/msl_casts.py", 'if (x >= {limit!r}f)', 'if (x > {limit!r}f)', "tests/backend/test_casts.py -k follows --backend sim"),
+    Mutant("negative fractions of unsigned numbers on Metal", "eas/codegen/msl_casts.py", 'else "x <= -1.0f"', 'else "x < -256.0f"', "tests/backend/test_casts.py -k 'follows and f32' --backend sim"),
     Mutant("fp8 on Metal rounds half up", "eas/codegen/msl_casts.py", "uint even = (magnitude >> {drop}) & 1;", "uint even = 1;", "tests/backend/test_casts.py -k 'follows and f8' --backend sim"),
     Mutant("masked atomics return the element", "eas/codegen/msl_atomics.py", 'm.lines.add(f"if ({condition.text}) {m.exprs[inst.out].text} = {done.text};")', 'm.lines.add(f"{m.exprs[inst.out].text} = {done.text};")', "tests/backend/test_atomics.py --backend sim"),
     # --- passes and analyses --------------------------------------------------------------------------
@@ -84,11 +84,26 @@ MUTANTS = (
     Mutant("loads leave loops that may not run", "eas/passes/hoist_invariants.py", 'runs = (bool(trip_count(inst, rw)),) if inst.op.name == "for" else (True, False)', 'runs = (True,) if inst.op.name == "for" else (True, True)', "tests/unit/test_passes_hoist_invariants.py"),
     Mutant("one array as two arguments does not overlap", "eas/passes/effects.py", "return a.space is Space.DEVICE and not (self._unaliased[a.root] or self._unaliased[b.root])", "return False", "tests/unit/test_passes_hoist_invariants.py tests/unit/test_passes_merge_common.py"),
     Mutant("a < b is known where a may equal b", "eas/ranges/transfer.py", "return True if a.hi < b.lo else False if a.lo >= b.hi else None", "return True if a.hi <= b.lo else False if a.lo >= b.hi else None", "tests/unit/test_ranges.py tests/unit/test_fold_masks.py"),
-    Mutant("quotients of negative numbers have one sign", "eas/ranges/transfer.py", "    if towards_zero and a.lo < 0 < a.hi:\n        quotients.append(0)\n", "", "tests/unit/test_ranges.py"),
+    Mutant("x // 0 is never 0", "eas/ranges/transfer.py", "quotients = [0] if b.lo <= 0 <= b.hi else []", "quotients = [0] if b.lo == b.hi == 0 else []", "tests/unit/test_ranges.py -k intervals"),
     Mutant("a condition narrows one too far", "eas/ranges/conditions.py", 'gap = int(name == "lt")', "gap = 1", "tests/unit/test_ranges.py"),
     Mutant("steps of negative strides bound the wrong way", "eas/indexing/boxes.py", "(form.offset + ONE, -stride)", "(form.offset, -stride)", "tests/unit/test_indexing.py"),
     Mutant("a loop counter ends one late", "eas/indexing/bounds.py", "form.offset - Linear(int(last))", "form.offset", "tests/unit/test_indexing.py tests/unit/test_fold_masks.py"),
     Mutant("sums under a condition with infinite factors", "eas/passes/unguard_sums.py", "return any(zeros) and all(z or self._is_finite(v) for z, v in zip(zeros, inst.operands, strict=True))", "return any(zeros)", "tests/unit/test_passes_unguard_sums.py"),
+    Mutant("mixed signs keep the width", "eas/dtypes.py", "if d.bits > unsigned.bits and d.bits >= signed.bits", "if d.bits >= unsigned.bits and d.bits >= signed.bits", "tests/unit/test_dtypes.py"),
+    Mutant("empty sums lose the sign of zero", "eas/schedule/combines.py", '"add": lambda d: -0.0 if d.is_float else 0', '"add": lambda d: 0.0 if d.is_float else 0', f"{EDGES} -k neutral_element {CPU}"),
+    Mutant("the largest of negative integers is 0", "eas/schedule/combines.py", "float(\"-inf\") if d.is_float else d.min", "float(\"-inf\") if d.is_float else 0", f"tests/backend/test_reductions.py -k max_and_min_along {CPU}"),
+    Mutant("a simdgroup counts its own total twice", "eas/schedule/lane_scan.py", 'is_before = e.emit("lt", group, mine)', 'is_before = e.emit("le", group, mine)', "tests/backend/test_scan_relayout.py -k scans --backend sim"),
+    Mutant("negative keys are counted on Metal", "eas/schedule/lane_rows.py", "if key.dtype.min < 0:", "if False:", "tests/backend/test_order.py -k histogram --backend sim"),
+    Mutant("padding is sorted into rows on Metal", "eas/schedule/lane_rows.py", 'both = e.emit("lt", e.emit("max", i, j), e.const(self.n))', 'both = e.emit("le", e.emit("max", i, j), e.const(self.n))', "tests/backend/test_order.py -k 'sort and i32' --backend sim"),
+    Mutant("stores past the cache at half an alignment", "eas/codegen/past_cache.py", "low = t.op(\"and\", address, t.like(STREAM_NBYTES - 1, address))", "low = t.op(\"and\", address, t.like(STREAM_NBYTES // 2 - 1, address))", f"{GUARDS} -k rows {CPU}"),
+    Mutant("a piece past the cache though a lane is off", "eas/codegen/past_cache.py", 'symbol = f"@llvm.vector.reduce.and.v{flags.lanes}i1"', 'symbol = f"@llvm.vector.reduce.or.v{flags.lanes}i1"', f"{GUARDS} -k 'rows or neighbours' {CPU}"),
+    Mutant("the last panel reads a column too many", "eas/codegen/panels.py", 'self.t.compare("icmp sgt", lanes, Reg(f"<{ids}>", "i64", self.wide))', 'self.t.compare("icmp sge", lanes, Reg(f"<{ids}>", "i64", self.wide))', f"{GUARDS} -k 'products and float32 and rows' {CPU}"),
+    Mutant("every other column is read one too far", "eas/codegen/panels.py", "first = int(v > 0)  # the vectors", "first = 0  # the vectors", f"{GUARDS} -k 'products and float32 and gaps' {CPU}"),
+    Mutant("windows of neighbours are read whole", "eas/codegen/near_lanes.py", 'mask = t.compare("icmp sle", numbers, t.splat(last, WIDE))', 'mask = t.compare("icmp sle", numbers, t.splat(t.like(WIDE, last), WIDE))', f"{GUARDS} -k 'apart and shared' {CPU}"),
+    Mutant("unsigned atomics compare as signed", "eas/codegen/llvm_atomics.py", 'word = kind if dtype.is_signed else "u" + kind', "word = kind", f"tests/backend/test_atomics.py {CPU}"),
+    Mutant("a swap that fails is stored", "eas/codegen/llvm_atomics.py", 'bits = t.select(t.compare("icmp eq", current, wanted), bits, current)', "pass", f"tests/backend/test_atomics.py -k cas {CPU}"),
+    Mutant("random words after nine rounds", "eas/codegen/llvm_ops.py", "for _ in range(10):", "for _ in range(9):", f"tests/backend/test_random.py {CPU}"),
+    Mutant("masked stores of Metal's vectors go whole", "eas/codegen/msl_vectors.py", "    if (all(mask)) {{\n", "    if (any(mask)) {{\n", f"{EDGES} -k 'across and lt' --backend sim"),
     # --- interop --------------------------------------------------------------------------------------
     Mutant("overlapping written strides accepted", "eas/interop/arguments.py", "if not view.is_contiguous and _overlaps_itself(view.array):", "if False:", "tests/unit/test_staging.py"),
     Mutant("a write through a copy is lost", "eas/interop/arguments.py", "                use.view.array[...] = use.copy.reshape(use.view.shape)\n", "                pass\n", "tests/unit/test_staging.py"),
@@ -101,6 +116,17 @@ MUTANTS = (
     # --- runtime --------------------------------------------------------------------------------------
     Mutant("launches that only read the same memory wait, writers do not", "eas/runtime/launch_queue.py", "and (a.is_written or b.is_written)", "and (a.is_written and b.is_written)", "tests/unit/test_launch_queue.py"),
     Mutant("launches side by side in memory overlap", "eas/runtime/launch_queue.py", "a.begin < b.end and b.begin < a.end", "a.begin <= b.end and b.begin <= a.end", "tests/unit/test_launch_queue.py"),
+    Mutant("one helper thread too many", "eas/runtime/pool_worker_llvm.py", "%has_room = icmp slt i32 %helpers, %limit", "%has_room = icmp sle i32 %helpers, %limit", "tests/unit/test_native_pool.py -k no_more_threads"),
+    Mutant("a run of programs loses its last one", "eas/runtime/pool_worker_llvm.py", "%run_end = add i64 %run_begin, %size", "%run_end = add i64 %run_begin, %share", "tests/unit/test_native_pool.py -k exactly_once"),
+    Mutant("multiples of 8 are multiples of 16", "eas/kernel.py", "return int(value) % 16 == 0", "return int(value) % 8 == 0", "tests/unit/test_facts.py"),
+    Mutant("multiples of 8 are multiples of 16, natively", "eas/runtime/launch_llvm.py", "%low4 = and i64 %word, 15", "%low4 = and i64 %word, 7", "tests/unit/test_facts.py"),
+    Mutant("0 is positive, natively", "eas/runtime/launch_llvm.py", "%is_positive = icmp sgt i64 %word, 0", "%is_positive = icmp sge i64 %word, 0", "tests/unit/test_facts.py"),
+    Mutant("shifted views are in place, natively", "eas/runtime/launch_llvm.py", "%differ = icmp ne i64 %lo, %lo2", "%differ = icmp ult i64 %lo, %lo2", "tests/unit/test_facts.py"),
+    Mutant("views that share one byte are apart, natively", "eas/runtime/launch_llvm.py", "%c1 = icmp ult i64 %lo, %hi2\n", "%hi2.1 = sub i64 %hi2, 1\n  %c1 = icmp ult i64 %lo, %hi2.1\n", "tests/unit/test_facts.py"),
+    Mutant("2^31 elements fit 32 bits", "eas/kernel.py", "a.size <= 0x7FFFFFFF", "a.size <= 0x80000000", "tests/unit/test_facts.py"),
+    Mutant("blocks of the memory pool end past their memory", "eas/interop/pool.py", "memory = np.empty(size + ALIGNMENT, np.uint8)", "memory = np.empty(size, np.uint8)", "tests/unit/test_tensor_memory.py"),
+    Mutant("a resized storage lacks one element", "eas/interop/views.py", "tensor.storage_offset() + last + 1", "tensor.storage_offset() + last", "tests/unit/test_arguments.py -k memory"),
+    Mutant("grids round down", "eas/runtime/grid.py", "_extent(info, -(-extent // block), \"axis 0\")", "_extent(info, max(1, extent // block), \"axis 0\")", "tests/unit/test_grid.py"),
     Mutant("grids of 2^31 programs are accepted", "eas/runtime/grid.py", "MAX_GRID_EXTENT = 2**31 - 1", "MAX_GRID_EXTENT = 2**32", "tests/unit/test_grid.py"),
     Mutant("1025 threads are accepted", "eas/metal_sim/grids.py", "if total < 1 or total > min(limit, MAX_THREADS):", "if total < 1 or total > MAX_THREADS + 1:", "tests/unit/test_metal_sim.py tests/sim/test_sim_strict.py -k 'grids or limits'"),
     Mutant("constants of more than 4 KB are accepted", "eas/metal_sim/arguments.py", "if len(data) > MAX_CONSTANT_NBYTES:", "if False:", "tests/unit/test_metal_sim.py tests/sim -k 'limits or bytes or constants'"),

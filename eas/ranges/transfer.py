@@ -62,8 +62,6 @@ def _divide(a: Range, b: Range, towards_zero: bool, shape: Shape) -> Range:
     for lo, hi in ((max(b.lo, 1), b.hi), (b.lo, min(b.hi, -1))):
         if lo <= hi:
             quotients += [_quotient(x, d, towards_zero) for x, d in product((a.lo, a.hi), (lo, hi))]
-    if towards_zero and a.lo < 0 < a.hi:
-        quotients.append(0)
     divisor = b.lo if b.is_single and b.lo > 0 else 0
     exact = divisor and a.multiple % divisor == 0
     r = _lanewise(

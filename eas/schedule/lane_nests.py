@@ -141,7 +141,7 @@ class Nest:
             if inst.op.name == "reduce" and not commutes(inst.regions[0]):
                 return contiguous(self.shape, self.p.threads, inst["axis"] % len(self.shape))
         for _, outer in self.yields:
-            if outer in self.p.prefers:
+            if outer in self.p.prefers and outer.shape == self.shape:  # a reduction has another shape
                 return self.p.prefers[outer]
         adopted = self._adopted()
         if adopted is not None:

@@ -212,6 +212,33 @@ def test_offsets_extend_by_their_sign(backend, dtype, form):
         np.testing.assert_array_equal(out, want, f"from {first}")
 
 
+# --- what reductions start from ---------------------------------------------------------------------
+
+
+@eas.kernel
+def neutral_kernel(x, out, ROWS: eas.constexpr, BLOCK: eas.constexpr):
+    v = mk.load(x, mk.arange(0, ROWS)[:, None] * BLOCK + mk.arange(0, BLOCK)[None, :])
+    mk.store(out, 0, mk.sum(mk.sum(v, 0)))
+    mk.store(out, 1, mk.sum(mk.sum(v, 1)))
+    mk.store(out, 2, mk.max(mk.max(v, 0)))
+    mk.store(out, 3, mk.min(mk.min(v, 1)))
+    mk.store(out, 4, mk.max(mk.cumsum(mk.sum(v, 0))))
+
+
+@pytest.mark.parametrize("shape", [(4, 64), (3, 7), (1, 100)], ids=str)
+@pytest.mark.parametrize("number", [-0.0, -7.5, 7.5, -np.inf, np.inf, np.nan])
+def test_reductions_start_from_a_neutral_element(backend, number, shape):
+    """Nothing but -0.0 sums up to -0.0; the largest of negative numbers is negative."""
+    out = np.full(5, 3, np.float32)
+    launch(backend, neutral_kernel, np.full(shape, number, np.float32), out, grid=1, ROWS=shape[0], BLOCK=shape[1])
+    total = np.float32(number * shape[0] * shape[1])
+    largest = np.float32(number * shape[0]) if number < 0 else total
+    want = np.array([total, total, number, number, largest], np.float32)
+    np.testing.assert_array_equal(out, want)
+    if backend == "cpu":  # Metal's own sums start from 0.0
+        np.testing.assert_array_equal(np.signbit(out[:4]), np.signbit(want[:4]))
+
+
 # --- masks of the first and last iterations of loops ------------------------------------------------
 
 

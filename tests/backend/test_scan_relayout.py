@@ -181,3 +181,22 @@ def test_place_of_the_best_so_far(backend, n):
     y = np.full(n, -1, np.int32)
     launch(backend, running_best_kernel, x, y, grid=1, N=n)
     np.testing.assert_array_equal(y, [int(np.argmax(x[: k + 1])) for k in range(n)])
+
+
+@eas.kernel
+def scanned_sums_kernel(x, out, AXIS: eas.constexpr, REVERSE: eas.constexpr, SHAPE: eas.constexpr):
+    n = mk.arange(0, SHAPE[0])[:, None] * SHAPE[1] + mk.arange(0, SHAPE[1])[None, :]
+    sums = mk.sum(mk.load(x, n), AXIS)
+    mk.store(out, mk.arange(0, SHAPE[1 - AXIS]), mk.cumsum(sums, 0, reverse=REVERSE))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(4, 64), (3, 7), (33, 5)], ids=str)
+def test_what_is_scanned_may_be_a_reduction(backend, shape, axis, reverse):
+    """On Metal it was to be made in the layout of the scan, which has another rank."""
+    x = np.random.default_rng(1).integers(-9, 9, shape).astype(np.float32)
+    out = np.zeros(shape[1 - axis], np.float32)
+    launch(backend, scanned_sums_kernel, x, out, grid=1, AXIS=axis, REVERSE=reverse, SHAPE=shape)
+    sums = x.sum(axis=axis)
+    np.testing.assert_array_equal(out, sums[::-1].cumsum()[::-1] if reverse else sums.cumsum())

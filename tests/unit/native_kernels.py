@@ -95,6 +95,19 @@ define void @runs(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
 
 NAP = per_program("nap", "  %r = call i32 @usleep(i32 2000)\n", "declare i32 @usleep(i32)")
 
+# ids[pid] = the thread that runs it, after a nap
+THREADS = per_program(
+    "threads",
+    slot(0)
+    + """
+  %r = call i32 @usleep(i32 500)
+  %id = call i64 @pthread_self()
+  %p = getelementptr i64, ptr %a0, i64 %pid
+  store i64 %id, ptr %p
+""",
+    "declare i32 @usleep(i32)\ndeclare i64 @pthread_self()",
+)
+
 # z[i] = x[i] + y[i], 256 elements per program; slots x, y, z, N (i32)
 ADD = per_program(
     "add",

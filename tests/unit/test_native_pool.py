@@ -13,7 +13,7 @@ import pytest
 from eas.runtime import jit
 from eas.runtime.native_pool import num_threads, pool
 from eas.runtime.pool_llvm import pool_text
-from tests.unit.native_kernels import COUNT, NAP, ORDER, RUNS, SCRATCH
+from tests.unit.native_kernels import COUNT, NAP, ORDER, RUNS, SCRATCH, THREADS
 
 pytest.importorskip("llvmlite")
 
@@ -76,6 +76,19 @@ def test_programs_of_one_grid_run_on_several_threads():
     alone = elapsed(lambda: pool().run(code.address("nap"), 0, 24, chunk=1, n_threads=1))
     together = elapsed(lambda: pool().run(code.address("nap"), 0, 24, chunk=1, n_threads=8))
     assert together < alone  # programs that sleep overlap on any machine
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
+def test_no_more_threads_than_asked_for_run_a_grid(n_threads):
+    """Though more of them wait for work."""
+    code, nap, n = jit.load(THREADS), jit.load(NAP), 48
+    pool().run(nap.address("nap"), 0, 16, chunk=1, n_threads=8)
+    for _ in range(4):
+        ids = np.zeros(n, np.int64)
+        args = (ctypes.c_uint64 * 1)(ids.ctypes.data)
+        pool().run(code.address("threads"), ctypes.addressof(args), n, chunk=1, n_threads=n_threads)
+        assert ids.all()
+        assert len(set(ids.tolist())) <= n_threads
 
 
 def elapsed(call):

@@ -61,6 +61,17 @@ def test_pool_keeps_no_more_than_its_limit():
         assert pool.stats().free_nbytes <= 1 << 16
 
 
+def test_blocks_lie_inside_of_their_memory():
+    pool = Pool()
+    for nbytes in (1, 63, 64, 65, 1000, 4096, 70_001):
+        block = pool.allocate(nbytes)
+        memory = block.base._memory
+        start, room = block.ctypes.data, memory.ctypes.data
+        assert start % 64 == 0
+        assert room <= start
+        assert start + size_class(nbytes) <= room + memory.nbytes
+
+
 @pytest.mark.parametrize("n", [0, 1, 64, 65, 127, 1000, 4097, 10**6, 2**20, 2**20 + 1, 10**9])
 def test_size_classes_waste_little(n):
     size = size_class(n)
