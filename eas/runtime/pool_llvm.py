@@ -512,7 +512,10 @@ team:
   %s1 = call i64 @now_ns()
   %passed = sub i64 %s1, %s0
   %of_all = mul i64 %passed, %threads
-  call void @learn(ptr %rate, i64 %of_all, i64 %programs)
+  %stopped = load atomic i32, ptr %stop monotonic, align 4
+  %is_stopped = icmp ne i32 %stopped, 0
+  %done = select i1 %is_stopped, i64 0, i64 %programs   ; nobody counts how many of a stopped job ran
+  call void @learn(ptr %rate, i64 %of_all, i64 %done)
   ret void
 own:
   call void @link(ptr %job, i64 %threads)
