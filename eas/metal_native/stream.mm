@@ -260,7 +260,7 @@ int encode(StreamObject* s, const Command* c) {
         }
         keep(s, reinterpret_cast<PyObject*>(c->pipeline));
         if (c->constants_nbytes) [encoder setBytes:c->constants length:c->constants_nbytes atIndex:c->constants_index];
-        [encoder dispatchThreadgroups:MTLSizeMake(c->groups[0], c->groups[1], c->groups[2]) threadsPerThreadgroup:MTLSizeMake(c->threads[0], c->threads[1], c->threads[2])];
+        [encoder dispatchThreadgroups:MTLSize{c->groups[0], c->groups[1], c->groups[2]} threadsPerThreadgroup:MTLSize{c->threads[0], c->threads[1], c->threads[2]}];
         size_t used = strlen(s->names), more = strlen(c->pipeline->name);
         if (!strstr(s->names, c->pipeline->name) && used + more + 3 < kNamesBytes) strcat(strcat(s->names, used ? ", " : ""), c->pipeline->name);
         if (++s->n_ops >= s->max_ops || s->nbytes >= s->max_nbytes) commit(s);

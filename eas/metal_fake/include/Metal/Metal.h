@@ -1,13 +1,11 @@
-// The part of Metal that the runtime uses, for machines without it. Names and numbers are Apple's; `tests` compare them
-// with a table of facts (tools/metal_facts.py), so that a misspelt selector cannot pass.
+// The part of Metal that the runtime uses, for machines without it. Names and numbers are Apple's; tests/unit/test_metal_facts.py
+// compares them with a table of facts (tools/metal_facts.py), so that a misspelt selector cannot pass.
 #pragma once
 #import <Foundation/Foundation.h>
 
 typedef struct {
     NSUInteger width, height, depth;
 } MTLSize;
-
-static inline MTLSize MTLSizeMake(NSUInteger width, NSUInteger height, NSUInteger depth) { return {width, height, depth}; }
 
 typedef enum : NSUInteger {
     MTLResourceStorageModeShared = 0,
