@@ -99,6 +99,12 @@ def picked_kernel(x, out, n, FORM: eas.constexpr, STEP: eas.constexpr, BLOCK: ea
 STEPS = [(form, step) for form in ("strided", "scattered", "shared", "grouped") for step in (2, 3, 4, 5)] + [("reversed", 1)]
 
 
+def expected_places(form: str, x: np.ndarray, n: int, step: int) -> np.ndarray:
+    if form == "grouped":
+        return x.reshape(n, step).sum(axis=1, dtype=x.dtype)
+    return {"strided": x[::step], "scattered": x, "reversed": x * 2, "shared": np.repeat(x, step)[:n]}[form]
+
+
 @pytest.mark.every_width
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize(("form", "step"), STEPS)
@@ -110,9 +116,7 @@ def test_elements_some_places_apart(places, form, step, dtype):
             length = {"strided": (n - 1) * step + 1, "shared": -(-n // step), "grouped": n * step}.get(form, n)
             x, out = place.like(numbers(length, dtype=dtype)), place.empty((n - 1) * step + 1 if form == "scattered" else n, dtype)
             picked_kernel(x, out, n, FORM=form, STEP=step, BLOCK=128, _grid=-(-n // 128))
-            want = {"strided": lambda: x[::step], "scattered": lambda: x, "reversed": lambda: x * 2, "shared": lambda: np.repeat(x, step)[:n]}
-            expected = want.get(form, lambda: x.reshape(n, step).sum(axis=1, dtype=dtype))()
-            np.testing.assert_array_equal(out[::step] if form == "scattered" else out, expected)
+            np.testing.assert_array_equal(out[::step] if form == "scattered" else out, expected_places(form, x, n, step))
 
 
 @eas.kernel
