@@ -203,7 +203,7 @@ def test_100000_launches_of_changing_shapes(monkeypatch):
             assert failed == (i % 50 == 0)
             assert (y == 3).all()
 
-    assert growth_of(launch, N_SHAPES) < 100
+    assert growth_of(launch, N_SHAPES) < 300  # the arenas of several threads differ by some MB; an array has 128 KB
 
 
 RACE = """
