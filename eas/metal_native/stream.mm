@@ -376,6 +376,13 @@ static PyObject* get_pending(PyObject* self, void*) {
     return PyBool_FromLong(s->buffer || completed(s) < s->committed);
 }
 
+static PyObject* get_ticket(PyObject* self, void*) {
+    StreamObject* s = self_of(self);
+    return PyLong_FromUnsignedLongLong(s->buffer ? s->ticket : s->committed);
+}
+
+static PyObject* get_completed(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(completed(self_of(self))); }
+
 static PyObject* get_statistics(PyObject* self, void*) {
     StreamObject* s = self_of(self);
     EasProgress* p = PROGRESS(s);
@@ -394,6 +401,8 @@ static PyMethodDef stream_methods[] = {
 
 static PyGetSetDef stream_fields[] = {
     {"is_pending", get_pending, nullptr, "Whether something has not completed.", nullptr},
+    {"ticket", get_ticket, nullptr, "The number of the command buffer with the last command.", nullptr},
+    {"completed", get_completed, nullptr, "The number of the last command buffer that has completed.", nullptr},
     {"statistics", get_statistics, nullptr, "Barriers, commits and seconds of GPU time so far.", nullptr},
     {},
 };

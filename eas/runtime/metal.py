@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import sys
 from collections.abc import Sequence
@@ -16,11 +17,13 @@ from eas import config
 from eas.errors import EasError, LaunchError
 from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime.debug import note
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
-from eas.runtime.metal_memory import PAGE, MetalMemory, Place
+from eas.runtime.metal_memory import MetalMemory, Place, Region, merged
 
 EXTENSION = "eas._metal"
+MAX_PENDING = 256  # launches whose arguments are held, before those that have ended are looked for
 BUILD = "python tools/build_metal_ext.py"
 HINTS = {
     "fault": "the kernel touched memory outside of its buffers: EAS_BACKEND=interp or EAS_CHECK_BOUNDS=1 on the CPU name the line",
@@ -32,11 +35,14 @@ HINTS = {
 
 
 class Staged(NamedTuple):
-    """An array that is no memory of Metal: its copy in a buffer."""
+    """Bytes of the process that are no memory of Metal, and their copy in a buffer."""
 
-    array: np.ndarray
+    region: Region
     place: Place
-    is_written: bool
+
+    def write_back(self) -> None:
+        """Copy what the kernel has left in the buffer to where it belongs."""
+        ctypes.memmove(self.region.begin, self.place.buffer.address + self.place.offset, self.place.nbytes)
 
 
 class Pending(NamedTuple):
@@ -45,6 +51,11 @@ class Pending(NamedTuple):
     executable: Executable
     launch: MetalLaunch
     staged: list[Staged]
+    ticket: int  # of its command buffer
+
+    def writes(self, region: Region) -> bool:
+        """Whether it writes bytes of a region."""
+        return any(s.is_written and s.begin < region.end and region.begin < s.end for s in self.launch.spans())
 
 
 class MetalRuntime(Runtime):
@@ -61,7 +72,7 @@ class MetalRuntime(Runtime):
         self._metal: ModuleType | None = None
         self._memory: MetalMemory | None = None
         self.copies = 0
-        """Arguments that had to be copied to the GPU's memory, so far."""
+        """Pieces of memory that had to be copied for the GPU, so far."""
 
     def why_unavailable(self) -> str | None:
         platform: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
@@ -112,8 +123,9 @@ class MetalRuntime(Runtime):
                 self._encode(launch, staged)
             except self.extension().Error as error:
                 raise _refusal(executable.name, error) from None
-            self._pending.append(Pending(executable, launch, staged))
-            if sync:
+            self._pending.append(Pending(executable, launch, staged, self._the_stream().ticket))
+            # What is written to a copy is in the array when the call returns: nobody could see that it is not there yet.
+            if sync or any(s.region.is_written for s in staged):
                 self.synchronize()
 
     def synchronize(self) -> None:
@@ -132,8 +144,8 @@ class MetalRuntime(Runtime):
                     self.memory.returned.extend(s.place.buffer for s in p.staged)
             for p in pending:
                 for s in p.staged:
-                    if s.is_written:
-                        s.array[...] = np.frombuffer(s.place.buffer, np.uint8, s.array.nbytes).view(s.array.dtype)
+                    if s.region.is_written:
+                        s.write_back()
                 p.launch.finish(p.executable.name)
 
     def _at_exit(self) -> None:
@@ -147,31 +159,66 @@ class MetalRuntime(Runtime):
     # --- one launch -------------------------------------------------------------------------------
 
     def _encode(self, launch: MetalLaunch, staged: list[Staged]) -> None:
+        self._forget_completed()
         code = launch.code
         written = {index: is_written for _, index, is_written in code.buffers}
         if code.log_index is not None:
             written[code.log_index] = True
-        places = []
-        for index, is_written in written.items():
-            array = launch.bound[index]
-            if not array.nbytes:
-                places.append(Place(self.memory.buffer(PAGE), 0, 0))
-                continue
-            place = self.memory.place_of(array.ctypes.data, array.nbytes)
-            if place is None:
-                place = self._copied(array)
-                staged.append(Staged(array, place, is_written))
-            places.append(place)
+            if launch.log is not None:
+                launch.bound[code.log_index] = launch.log.words = self._shared(launch.log.words)
+        places = self._places(launch, written, staged)
+        if staged:
+            names = [name for name, index, _ in code.buffers if any(places[index].buffer is s.place.buffer for s in staged)]
+            note(2, f"    copied {', '.join(names)} for the GPU: it shares tensors of device=\"mps\", and page-aligned arrays of whole pages")
         constants = b"" if code.scalars_index is None else launch.bound[code.scalars_index].tobytes()
         if 0 in launch.grid:
             return
-        self._plan(code, tuple(written.items()))(self._the_stream(), tuple(places), constants, launch.grid)
+        self._plan(code, tuple(written.items()))(self._the_stream(), tuple(places[index] for index in written), constants, launch.grid)
+    def _shared(self, array: np.ndarray) -> np.ndarray:
+        """The same values in memory of Metal."""
+        made = self.memory.allocate(array.nbytes).view(array.dtype)
+        made[...] = array
+        return made
 
-    def _copied(self, array: np.ndarray) -> Place:
-        buffer = self.memory.buffer(array.nbytes)
-        np.frombuffer(buffer, np.uint8, array.nbytes)[...] = array.view(np.uint8)
+    def _places(self, launch: MetalLaunch, written: dict[int, bool], staged: list[Staged]) -> dict[int, Place]:
+        """Where each buffer of a launch lies for Metal; what overlaps lies in one buffer, so that writes are seen."""
+        places, foreign = {}, []
+        for index, is_written in written.items():
+            array = launch.bound[index]
+            address = array.ctypes.data
+            found = self.memory.place_of(address, array.nbytes) if array.nbytes else Place(self.memory.nothing, 0, 0)
+            if found is None:
+                foreign.append(Region(address, address + array.nbytes, is_written))
+            else:
+                places[index] = found
+        for region in merged(foreign):
+            home = self._home(region, launch, staged)
+            for index in written.keys() - places.keys():
+                array = launch.bound[index]
+                if region.begin <= array.ctypes.data < region.end:
+                    places[index] = Place(home.buffer, home.offset + array.ctypes.data - region.begin, array.nbytes)
+        return places
+
+    def _home(self, region: Region, launch: MetalLaunch, staged: list[Staged]) -> Place:
+        """A buffer around the memory itself where it is whole pages, else a copy."""
+        if region.is_whole_pages:
+            with contextlib.suppress(self.extension().Error):  # memory that Metal does not take, as some mappings: copied, too
+                return Place(self.extension().wrap(region.begin, region.nbytes, tuple(launch.bound.values())), 0, region.nbytes)
+        if any(p.writes(region) for p in self._pending):
+            self.synchronize()
+        home = self.memory.copied(region)
+        staged.append(Staged(region, home))
         self.copies += 1
-        return Place(buffer, 0, array.nbytes)
+        return home
+
+    def _forget_completed(self) -> None:
+        """Launches that have ended need their memory no more; those that may have something to say wait for `synchronize`."""
+        if len(self._pending) < MAX_PENDING:
+            return
+        completed = self._the_stream().completed
+        self._pending = [p for p in self._pending if p.ticket > completed or p.launch.log is not None]
+        if len(self._pending) >= MAX_PENDING:
+            self.synchronize()
 
     def _plan(self, code: MetalCode, slots: tuple[tuple[int, bool], ...]) -> Any:
         key = (code.text, code.math_mode)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import ctypes
 import mmap
 from collections import deque
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +17,7 @@ from eas.locks import new_lock
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
+ALIGNMENT = 256  # of all that facts of launches speak of
 MAX_FREE_NBYTES = 512 << 20  # kept for later; what exceeds it goes back to Metal
 
 
@@ -23,6 +27,34 @@ class Place(NamedTuple):
     buffer: Any
     offset: int
     nbytes: int
+
+
+class Region(NamedTuple):
+    """Memory of the process that a launch touches, and that is not ours."""
+
+    begin: int
+    end: int
+    is_written: bool
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def is_whole_pages(self) -> bool:
+        """Whether Metal can share it."""
+        return self.begin % PAGE == 0 and self.end % PAGE == 0
+
+
+def merged(regions: Iterable[Region]) -> list[Region]:
+    """The same bytes as regions that do not overlap."""
+    found: list[Region] = []
+    for region in sorted(regions):
+        if found and region.begin < found[-1].end:
+            last = found.pop()
+            region = Region(last.begin, max(last.end, region.end), last.is_written or region.is_written)
+        found.append(region)
+    return found
 
 
 class MetalBlock:
@@ -67,6 +99,18 @@ class MetalMemory:
             self._starts.insert(at, made.address)
             self._buffers.insert(at, made)
             return made
+
+    @cached_property
+    def nothing(self) -> Any:
+        """What a kernel gets for an array without elements."""
+        return self.buffer(1)
+
+    def copied(self, region: Region) -> Place:
+        """A copy of bytes of the process, as aligned as they are."""
+        offset = region.begin % ALIGNMENT
+        buffer = self.buffer(offset + region.nbytes)
+        ctypes.memmove(buffer.address + offset, region.begin, region.nbytes)
+        return Place(buffer, offset, region.nbytes)
 
     def place_of(self, address: int, nbytes: int) -> Place | None:
         """Where bytes of the process lie in a buffer of ours, or None."""

@@ -54,6 +54,65 @@ def test_numpy_arrays_are_staged_and_tensors_are_not():
     """)
 
 
+def test_whole_pages_are_shared_and_the_rest_is_copied(tmp_path):
+    out = run(f"""
+        import mmap
+        n = 2 * mmap.PAGESIZE // 4
+        path = {str(tmp_path / "numbers")!r}
+        np.arange(n, dtype=np.float32).tofile(path)
+        a = np.frombuffer(mmap.mmap(-1, 4 * n), np.float32)
+        mapped, frozen = np.memmap(path, np.float32, "r+"), np.memmap(path, np.float32, "r")
+        a[:] = 1
+        add_kernel(a, frozen, mapped, n, BLOCK=256)  # two wraps of one file
+        assert np.array_equal(np.fromfile(path, np.float32), np.arange(n) + 1.0)
+        for _ in range(50):  # hazards go by address: each launch wraps the array anew
+            add_kernel(a, a, a, n, BLOCK=256, _sync=False)
+            add_kernel(a, frozen, mapped, n, BLOCK=256, _sync=False)
+            a.setflags(write=False)  # nobody writes it in the next launch
+            add_kernel(a, a, mapped, n, BLOCK=256, _sync=False)
+            a.setflags(write=True)
+        assert runtime.copies == 0
+        eas.synchronize()
+        assert a[0] == 2.0**50 and mapped[0] == 2.0**51
+
+        a[:] = 1
+        add_kernel(a, a, a, n, BLOCK=256, _sync=False)
+        part = a[1:]  # starts within a page: its copy is made after the launch that writes it
+        c = np.zeros(n, np.float32)
+        add_kernel(part, part, c, n - 1, BLOCK=256, _sync=False)
+        assert runtime.copies == 2 and np.array_equal(c[: n - 1], np.full(n - 1, 4, np.float32))
+        x = np.arange(101, dtype=np.float32)
+        add_kernel(x[:100], x[:100], x[1:], 100, BLOCK=128)  # arrays that overlap are one copy
+        assert runtime.copies == 3 and x[0] == 0 and x[1] == 0
+        nothing = np.zeros(0, np.float32)
+        live = hooks.live_objects()
+        for _ in range(3):
+            add_kernel(nothing, nothing, nothing, 0, BLOCK=128)
+        assert hooks.live_objects() <= live + 1
+        for _ in range(600):  # arguments of launches that have ended are not held
+            add_kernel(a, a, a, n, BLOCK=256, _sync=False)
+        assert len(runtime._pending) <= 256
+        hooks.inject("allocation")  # what Metal does not share is copied
+        before = runtime.copies
+        add_kernel(a, a, a, n, BLOCK=256)
+        print("copies", runtime.copies - before)
+    """)
+    assert "copies 1" in out
+
+
+def test_copies_are_told():
+    text = START + """
+a, page = np.ones(100, np.float32), np.frombuffer(__import__("mmap").mmap(-1, 16384), np.float32)
+add_kernel(page, a, page, 100, BLOCK=128)
+add_kernel(page, page, page, 100, BLOCK=128)
+"""
+    env = {**os.environ, "EAS_METAL": "software", "EAS_BACKEND": "mps", "EAS_DEBUG": "2"}
+    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("copied") == 1
+    assert 'copied b for the GPU: it shares tensors of device="mps"' in done.stderr
+
+
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 def test_commands_keep_the_order_of_their_hazards(seed):
     """Whatever order the fake takes among commands that no barrier orders."""
