@@ -8,6 +8,7 @@ that are computed and for what functions of C and of libraries read.
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +33,8 @@ _ATTRIBUTE_DEPTH = 12
 _HOOKS = "__eas__"
 _MAKERS = frozenset({"__init__", "__new__", "__post_init__", "__init_subclass__", "__repr__", "__del__", "__reduce__", "__set_name__"})
 """Methods that no use of a finished object runs."""
+
+_builtins_of = operator.attrgetter("__builtins__")  # of a function; some versions of the stubs lack it
 
 Table = Mapping[str, object]
 
@@ -96,7 +99,7 @@ class Dependencies:
         for name in dict.fromkeys(global_names(fn.__code__)):
             self._add_name(fn.__globals__, name, depth)
             if name not in fn.__globals__:
-                self._add_name(fn.__builtins__, name, depth)  # type: ignore[attr-defined]  # the stubs lack it
+                self._add_name(_builtins_of(fn), name, depth)
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             if name != _HOOKS:
                 self._add_cell(cell, depth)
