@@ -114,9 +114,9 @@ def test_bounds_across_programs(backend, op, block):
     i = np.arange(grid * block)
     x = np.random.default_rng(2).integers(-9, 9, i.size).astype(np.float32)
     for k in (*AROUND, -100, 2**31 - 1):
-        out = np.zeros_like(x)
+        out = np.full_like(x, 99)
         launch(backend, tiles_kernel, x, out, k, grid=grid, OP=op, BLOCK=block)
-        np.testing.assert_array_equal(out, np.where(COMPARE[op](i, k), x + 1, 0), f"K={k}")
+        np.testing.assert_array_equal(out, np.where(COMPARE[op](i, k), x + 1, 99), f"K={k}")
 
 
 @eas.kernel
@@ -239,6 +239,20 @@ def test_reductions_start_from_a_neutral_element(backend, number, shape):
         np.testing.assert_array_equal(np.signbit(out[:4]), np.signbit(want[:4]))
 
 
+@pytest.mark.parametrize("number", [-7, 0, 5, None])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_reduced_from_a_neutral_element(backend, dtype, number):
+    info, shape = np.iinfo(numpy_type(dtype)), (4, 33)
+    if backend in METAL and number in (0, 5):
+        pytest.skip("as -7 and the largest one")
+    for value in [info.min, info.max] if number is None else [max(number, int(info.min))]:
+        out = np.full(5, 3, numpy_type(dtype))
+        launch(backend, neutral_kernel, np.full(shape, value, numpy_type(dtype)), out, grid=1, ROWS=shape[0], BLOCK=shape[1])
+        assert out[2:4].tolist() == [value, value]
+        total = value * shape[0] * shape[1]
+        assert out[:2].tolist() == [np.array(total % (1 << info.bits)).astype(f"uint{info.bits}").astype(info.dtype)] * 2
+
+
 # --- masks of the first and last iterations of loops ------------------------------------------------
 
 
@@ -281,10 +295,11 @@ def test_windows_end_where_their_masks_end(backend, op, step, sign):
 @eas.kernel
 def counted_window_kernel(x, w, out, start, bound, first, last, OP: eas.constexpr, BLOCK: eas.constexpr):
     i = mk.arange(0, BLOCK)
+    begin, end = mk.cast(i, bound.dtype) + mk.load(start, 0), mk.load(bound, 0)
     total = mk.zeros([BLOCK], mk.f32)
     for k in range(first, last):
-        at = mk.cast(i, bound.dtype) + mk.load(start, 0) + mk.cast(k, bound.dtype)
-        total += mk.load(x, i + k + 16, COMPARE[OP](at, mk.load(bound, 0)), other=0) * mk.load(w, k + 16)
+        on = COMPARE[OP](begin + mk.cast(k, bound.dtype), end)
+        total += mk.load(x, i + k + 16, on, other=0) * mk.load(w, k + 16)
     mk.store(out, i, total)
 
 

@@ -13,7 +13,7 @@ import eas
 from eas import dtypes, mk
 from eas.errors import ArgumentError
 from eas.interop import dlpack
-from eas.interop.arguments import ArgView, is_scalar, view
+from eas.interop.arguments import ArgView, is_scalar, stride_of, view
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -85,6 +85,16 @@ def test_strides_are_in_elements():
     assert (v.shape, v.strides) == ((2, 2), (-12, 3))
     assert not v.is_contiguous
     assert view(np.broadcast_to(a[:1], (5, 6)), "x").strides == (0, 1)
+
+
+@pytest.mark.parametrize(("step", "fits"), [(7, True), (2**31 - 1, True), (2**31, False), (2**32 + 1, False)])
+def test_strides_fit_32_bits(step, fits):
+    found = view(np.lib.stride_tricks.as_strided(np.zeros(4, np.uint8), (2, 2), (step, 1)), "x")
+    if fits:
+        assert stride_of(found, 0) == step
+        return
+    with pytest.raises(ArgumentError, match=rf"x\.stride\(0\) is {step}, which does not fit i32"):
+        stride_of(found, 0)
 
 
 def test_read_only_array_is_marked():

@@ -10,6 +10,7 @@ import pytest
 from eas.ir import verify, walk
 from eas.irtext import parse_module
 from eas.ranges import Contiguity, Range, Ranges, dump, value_ranges
+from eas.ranges.transfer import transfer
 from tests.unit.observed_run import Overflow, Run
 from tests.unit.random_indices import random_arguments, random_module
 
@@ -109,6 +110,39 @@ def test_intervals_of_binary_ops(op, a, b, want):
     assert (out.lo, out.hi) == want
     # Every combination is inside, and both ends are reached unless the rule is coarse on purpose.
     assert r.is_exact(next(walk(r.module.body)).out)
+
+
+def towards_zero(a: int, b: int) -> int:
+    return (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+
+
+PYTHON = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b if b else 0, "truncdiv": towards_zero,
+    "mod": lambda a, b: a % b if b else 0, "truncmod": lambda a, b: a - towards_zero(a, b) * b if b else 0,
+    "min": min, "max": max, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b if 0 <= b else 0, "shr": lambda a, b: a >> b if 0 <= b else 0,
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+}  # fmt: skip
+ENDS = (-9, -4, -1, 0, 1, 2, 6, 8)
+
+
+@pytest.mark.parametrize("op", PYTHON)
+def test_no_result_is_outside_of_its_range(op):
+    """All pairs of small intervals, of all numbers and of multiples of 2 and 3."""
+    kind = "bool" if op in ("lt", "le", "gt", "ge", "eq", "ne") else "i32"
+    inst = next(walk(verify(parse_module(f"kernel k(%a: i32, %b: i32) spmd {{\n%c = {op} %a, %b : {kind}\nyield\n}}")).body))
+    spans = [(lo, hi, m) for lo in ENDS for hi in ENDS for m in (1, 2, 3) if lo <= hi and lo % m == 0 and hi % m == 0]
+    for a in spans:
+        for b in spans:
+            if op in ("shl", "shr") and b[0] < 0:
+                continue
+            found = transfer(inst, [Range(*a), Range(*b)], inst.out.type)
+            results = {int(PYTHON[op](x, y)) for x in range(a[0], a[1] + 1, a[2]) for y in range(b[0], b[1] + 1, b[2])}
+            assert found.lo <= min(results), f"{a} {b}: {found}"
+            assert max(results) <= found.hi, f"{a} {b}: {found}"
+            assert all(x % found.multiple == 0 if found.multiple else x == 0 for x in results), f"{a} {b}: {found}"
 
 
 def test_modulo_by_a_positive_multiple_keeps_runs():
