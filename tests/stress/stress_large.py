@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory that is 
 def large(backend):
     if backend in METAL:
         pytest.skip("Metal's buffers are copies")
-    memory = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+    memory = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # pages come when they are touched
     return np.frombuffer(memory, np.uint8)
 
 
@@ -41,7 +41,7 @@ def copy_kernel(x, y, start, n, FORM: eas.constexpr, BLOCK: eas.constexpr):
     if FORM == "offset":
         mk.store(y, i, mk.load(x, at + i, i < n) + 1, i < n)
     elif FORM == "pointer":
-        mk.store(y, i, mk.load((x + at) + i, i < n) + 1, i < n)
+        mk.store(y, i, mk.load((x + at) + i, mask=i < n) + 1, i < n)
     elif FORM == "strided":
         mk.store(y, i, mk.load(x, at + i * 3, i < n) + 1, i < n)
     else:

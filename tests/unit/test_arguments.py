@@ -272,6 +272,19 @@ def test_torch_tensor_without_memory_is_refused():
     assert "has type Tensor and shape (4,), but no memory" in refusal(torch.from_dlpack(_Freed(np.ones(4, np.float32))))
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(2, None), slice(None, None, 3)], ids=str)
+def test_torch_tensor_whose_storage_was_resized(part):
+    """Up to its last element, and no byte less."""
+    torch = pytest.importorskip("torch")
+    enough, tensor = (torch.arange(10, dtype=torch.float32)[part] for _ in range(2))
+    needed = 4 * (tensor.storage_offset() + (len(tensor) - 1) * tensor.stride(0) + 1)
+    enough.untyped_storage().resize_(needed)
+    tensor.untyped_storage().resize_(needed - 4)
+    assert view(enough, "x").shape == tuple(enough.shape)
+    with pytest.raises(ArgumentError, match=f"whose storage was resized to {needed - 4} bytes"):
+        view(tensor, "x")
+
+
 def test_array_interface_is_shared():
     a = np.arange(5, dtype=np.int16)
 

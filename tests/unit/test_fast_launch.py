@@ -15,6 +15,7 @@ import pytest
 
 from eas import dtypes
 from eas.errors import DeviceAssertion
+from eas.facts import EQUALS
 from eas.indexing import Fact
 from eas.runtime import cpu
 from eas.runtime import fast_launch as fl
@@ -293,6 +294,32 @@ def test_variant_is_chosen_by_facts(make, n, facts):
     assert made.call((*x, n), {}, None) is NotImplemented
     made.add_variant(frozenset(right), loaded(add_kernel()), "add", ())
     assert made.call((*x, n), {}, None) is None
+
+
+def holds(fact, args):
+    """Whether the native launcher takes a variant that needs the fact."""
+    made = launcher(facts=(fact,))
+    made.add_variant(frozenset({fact}), loaded(add_kernel()), "add", ())
+    return made.call(args, {}, (1,)) is None
+
+
+@pytest.mark.parametrize("n", [-16, -1, 0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 24, 32, 56, 64])
+def test_facts_of_numbers_hold_exactly(n):
+    args = (*arrays(64), n)
+    assert holds(Fact("positive", "N"), args) == (n > 0)
+    assert holds(Fact("divisible_16", "N"), args) == (n % 16 == 0)
+    assert [holds(Fact(kind, "N"), args) for kind in EQUALS] == [n == number for number in EQUALS.values()]
+
+
+@pytest.mark.parametrize("shift", [-65, -64, -63, -1, 0, 1, 63, 64, 65])
+def test_facts_of_memory_hold_exactly(shift):
+    """The output is shifted by some elements against an input of 64."""
+    memory = aligned(300, 0)
+    x, z = memory[100:164], memory[100 + shift : 164 + shift]
+    args = (x, aligned(64, 0), z, 64)
+    assert holds(Fact("disjoint"), args) == (abs(shift) >= 64)
+    assert holds(Fact("in_place"), args) == (shift == 0)
+    assert holds(Fact("aligned_64", "z"), args) == (z.ctypes.data % 64 == 0)
 
 
 def test_no_more_variants_than_there_is_room(add):
