@@ -274,6 +274,7 @@ def window_kernel(x, w, out, n, first, last, OP: eas.constexpr, STEP: eas.conste
     mk.store(out, i, total, i < n)
 
 
+@pytest.mark.every_width
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("op", ["lt", "gt", "le"])
@@ -290,6 +291,31 @@ def test_windows_end_where_their_masks_end(backend, op, step, sign):
             padded = np.concatenate([np.zeros(16, np.float32), x, np.zeros(16, np.float32)])
             want = sum((padded[16 + sign * k : 16 + sign * k + n] * w[k + 16] for k in range(first, last, step)), np.zeros(n, np.float32))
             np.testing.assert_array_equal(out, want, f"n={n} taps {first} {last}")
+
+
+@eas.kernel
+def bent_window_kernel(x, w, out, n, reach, FORM: eas.constexpr, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK], mk.f32)
+    for k in range(-reach, reach + 1):
+        at = {"square": i + reach * reach - k * k, "other square": i + k * k, "distance": i + reach - mk.abs(k), "turned": i + k % 3}[FORM]
+        total += mk.load(x, at, at < n, other=0) * mk.load(w, k + 16)
+    mk.store(out, i, total, i < n)
+
+
+@pytest.mark.parametrize("form", ["square", "other square", "distance", "turned"])
+def test_windows_that_go_there_and_back(backend, form):
+    """Between the first and the last tap a mask may end earlier than at both."""
+    block, w = 128, np.arange(100, 132).astype(np.float32)
+    for n in (1, 31, 65, 128, 200):
+        x, i = surrounded(np.random.default_rng(n).integers(-9, 9, n).astype(np.float32)), np.arange(n)
+        for reach in (1, 3, 4):
+            out, want = np.zeros(n, np.float32), np.zeros(n, np.float32)
+            launch(backend, bent_window_kernel, x, w, out, n, reach, grid=-(-n // block), FORM=form, BLOCK=block)
+            for k in range(-reach, reach + 1):
+                at = {"square": i + reach * reach - k * k, "other square": i + k * k, "distance": i + reach - abs(k), "turned": i + k % 3}[form]
+                want += np.where(at < n, x[np.minimum(at, n - 1)], 0) * w[k + 16]
+            np.testing.assert_array_equal(out, want, f"n={n}, taps {reach}")
 
 
 @eas.kernel
