@@ -121,7 +121,7 @@ PYTHON = {
     "floordiv": lambda a, b: a // b if b else 0, "truncdiv": towards_zero,
     "mod": lambda a, b: a % b if b else 0, "truncmod": lambda a, b: a - towards_zero(a, b) * b if b else 0,
     "min": min, "max": max, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b if 0 <= b else 0, "shr": lambda a, b: a >> b if 0 <= b else 0,
+    "shl": lambda a, b: a << b if b >= 0 else 0, "shr": lambda a, b: a >> b if b >= 0 else 0,
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
 }  # fmt: skip
