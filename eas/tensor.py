@@ -320,7 +320,7 @@ def _shared(seen: ArgView) -> Tensor:
     array = seen.array.view()  # whoever reshapes the original in place does not reshape ours
     if seen.readonly:
         array.flags.writeable = False
-    return Tensor(array, seen.dtype, seen.owner)
+    return Tensor(array, seen.dtype, seen.owner, device_of(seen.device))
 
 
 # --- making tensors -----------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def to_torch(x: Tensor, device: object = None) -> Any:
 
 
 def from_dlpack(x: object) -> Tensor:
-    """A tensor on the CPU memory of a DLPack producer, or of a capsule that nobody has used."""
+    """A tensor on the memory of a DLPack producer, or of a capsule that nobody has used: of the CPU or a Metal device."""
     return _shared(dlpack.memory_of(x))
 
 

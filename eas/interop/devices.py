@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eas.errors import BackendUnavailable, EasError
+from eas.interop.dlpack_metal import METAL
 from eas.interop.pool import POOL
 from eas.runtime import get_runtime, require
 
@@ -69,7 +70,7 @@ def _metal() -> Device:
 
     runtime = require(get_runtime("mps"))
     assert isinstance(runtime, MetalRuntime)
-    add_device(Device("mps", CPU.dlpack_type, runtime.memory.allocate, runtime.synchronize))
+    add_device(Device("mps", METAL, runtime.memory.allocate, runtime.synchronize))
     return _devices["mps"]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eas import dtypes
 from eas.dtypes import DType, Kind
 from eas.errors import ArgumentError
+from eas.interop import dlpack_metal
 from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, view
 
 Array = NDArray[Any]
@@ -146,6 +147,8 @@ def export(
     if dtype in _CODE_OF_EXTENSION:
         content.code = _code(dtype)
     content.device_type, content.device_id = asked
+    if asked[0] == dlpack_metal.METAL:
+        dlpack_metal.relabel(content, array)
     return capsule
 
 
@@ -153,7 +156,7 @@ def export(
 
 
 def memory_of(source: Any) -> ArgView:
-    """The CPU memory of a DLPack producer or an unused capsule, without a copy."""
+    """The memory of a DLPack producer or an unused capsule, on the CPU or a Metal device, without a copy."""
     is_capsule = _is_capsule(source)
     capsule = source if is_capsule else _ask(source)
     content, readonly = _content(capsule)
@@ -167,11 +170,13 @@ def memory_of(source: Any) -> ArgView:
         )
     if _lacks_memory(content):
         raise ArgumentError(f"the DLPack tensor of shape {_shape(content)} has no memory", hint=NO_MEMORY_HINT)
-    array = _adopt(capsule, content, dtype)
+    is_metal = content.device_type == dlpack_metal.METAL
+    array = _adopt_metal(capsule, content, dtype) if is_metal else _adopt(capsule, content, dtype)
     readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE
     if array.flags.writeable == readonly:
         array = np.asarray(_Relabelled(array, readonly))
-    return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly)
+    device = "mps" if is_metal else "cpu"
+    return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly, device=device)
 
 
 NO_MEMORY_HINT = "its storage was freed or resized: make a new tensor"
@@ -231,12 +236,23 @@ def _ask(producer: Any) -> object:
 
 
 def _check_device(device_type: int, owner: str) -> None:
-    if device_type != CPU[0]:
+    if device_type == CPU[0]:
+        return
+    why = dlpack_metal.why_not_here() if device_type == dlpack_metal.METAL else "from_dlpack takes the CPU and Metal"
+    if why is not None:
         name = _DEVICE_NAMES.get(device_type, f"DLPack device {device_type}")
-        raise ArgumentError(
-            f"{owner} lives on {name}, from_dlpack shares CPU memory in this version",
-            hint="copy it to the CPU first",
-        )
+        raise ArgumentError(f"{owner} lives on {name}, which cannot be shared as CPU memory can: {why}", hint="copy it to the CPU first")
+
+
+def _adopt_metal(capsule: object, content: _DLTensor, dtype: DType) -> Array:
+    """The memory of a Metal capsule; NumPy consumes that, for the end of its life, as one of nothing on the CPU."""
+    keeper: list[Array] = []
+    made = dlpack_metal.adopted(content, dtype, keeper)
+    data, device_type, offset = content.data, content.device_type, content.byte_offset
+    content.data, content.device_type, content.byte_offset = made.ctypes.data, CPU[0], 0
+    keeper.append(_adopt(capsule, content, dtype))
+    content.data, content.device_type, content.byte_offset = data, device_type, offset
+    return made
 
 
 def _adopt(capsule: object, content: _DLTensor, dtype: DType) -> Array:

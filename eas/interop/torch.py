@@ -53,7 +53,10 @@ def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
         shared = shared.view(getattr(torch, _TORCH_NAMES[dtype]))
     if device is None:
         return shared
-    return shared.to("mps" if device == "metal" else device)
+    wanted = torch.device("mps" if device == "metal" else device)
+    if wanted.type == "mps" and not torch.backends.mps.is_available():
+        raise BackendUnavailable("to_torch(\"mps\") needs a torch with MPS, which this one is without", hint="x.to_torch() is a tensor on the CPU")
+    return shared.to(wanted)
 
 
 def _import_torch() -> Any:

@@ -40,6 +40,7 @@ struct BufferObject {
 extern PyTypeObject* buffer_type;
 PyObject* allocate(PyObject* module, PyObject* args);
 PyObject* wrap(PyObject* module, PyObject* args);
+PyObject* adopt(PyObject* module, PyObject* args);
 int add_memory(PyObject* module);
 
 // --- library.mm -----------------------------------------------------------------------------------

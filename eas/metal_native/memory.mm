@@ -46,6 +46,16 @@ PyObject* wrap(PyObject* module, PyObject* args) {
     }
 }
 
+PyObject* adopt(PyObject* module, PyObject* args) {
+    PyObject *handle, *owner;
+    if (!PyArg_ParseTuple(args, "OO", &handle, &owner)) return nullptr;
+    void* pointer = PyLong_AsVoidPtr(handle);
+    if (!pointer) return PyErr_Occurred() ? nullptr : raise_error("use", "there is no MTLBuffer");
+    @autoreleasepool {
+        return made((__bridge id<MTLBuffer>)pointer, owner);
+    }
+}
+
 static void buffer_dealloc(PyObject* object) {
     BufferObject* self = reinterpret_cast<BufferObject*>(object);
     @autoreleasepool {

@@ -5,6 +5,7 @@ static PyMethodDef functions[] = {
     {"device_info", device_info, METH_NOARGS, "What the GPU says of itself, as a dict."},
     {"compile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(compile)), METH_VARARGS | METH_KEYWORDS, "compile(source, name, language='3.1', math_mode='safe'): the pipeline of a kernel."},
     {"allocate", allocate, METH_VARARGS, "allocate(nbytes, private=False): a new buffer."},
+    {"adopt", adopt, METH_VARARGS, "adopt(handle, owner): an MTLBuffer of somebody else."},
     {"wrap", wrap, METH_VARARGS, "wrap(address, nbytes, owner): whole pages of memory as a buffer, without a copy."},
     {},
 };

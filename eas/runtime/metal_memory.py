@@ -70,12 +70,27 @@ class MetalBlock:
         self._memory.returned.append(self._buffer)  # the collector may run this anywhere: no lock
 
 
+class AdoptedBlock:
+    """The memory of an MTLBuffer of somebody else, as long as an array looks at it."""
+
+    __slots__ = ("__array_interface__", "_buffer", "_memory")
+
+    def __init__(self, memory: MetalMemory, buffer: Any) -> None:
+        self._memory, self._buffer = memory, buffer
+        self.__array_interface__ = {"version": 3, "shape": (buffer.nbytes,), "typestr": "|u1", "data": (buffer.address, False)}
+
+    def __del__(self) -> None:
+        self._memory.left.append(self._buffer)
+
+
 class MetalMemory:
     """All shared buffers of this process."""
 
     def __init__(self, extension: Any) -> None:
         self._metal = extension
         self.returned: deque[Any] = deque()
+        self.left: deque[Any] = deque()
+        """Buffers of others that nobody looks at any more."""
         self._free: dict[int, list[Any]] = {}
         self._free_nbytes = 0
         self._starts: list[int] = []  # of all buffers that are alive, ascending
@@ -94,11 +109,13 @@ class MetalMemory:
             if self._free.get(size):
                 self._free_nbytes -= size
                 return self._free[size].pop()
-            made = self._metal.allocate(size)
-            at = bisect.bisect(self._starts, made.address)
-            self._starts.insert(at, made.address)
-            self._buffers.insert(at, made)
-            return made
+            return self._remember(self._metal.allocate(size))
+
+    def adopt(self, buffer: Any) -> Array:
+        """The bytes of a buffer of somebody else."""
+        with self._lock:
+            self._collect()
+            return np.asarray(AdoptedBlock(self, self._remember(buffer)))
 
     @cached_property
     def nothing(self) -> Any:
@@ -133,6 +150,8 @@ class MetalMemory:
             return released
 
     def _collect(self) -> None:
+        while self.left:
+            self._forget(self.left.popleft())
         while self.returned:
             buffer = self.returned.popleft()
             if self._free_nbytes + buffer.nbytes <= MAX_FREE_NBYTES:
@@ -141,6 +160,14 @@ class MetalMemory:
             else:
                 self._forget(buffer)
 
+    def _remember(self, buffer: Any) -> Any:
+        at = bisect.bisect(self._starts, buffer.address)
+        self._starts.insert(at, buffer.address)
+        self._buffers.insert(at, buffer)
+        return buffer
+
     def _forget(self, buffer: Any) -> None:
         at = bisect.bisect_left(self._starts, buffer.address)
+        while self._buffers[at] is not buffer:  # one MTLBuffer may have been adopted twice
+            at += 1
         del self._starts[at], self._buffers[at]

@@ -113,6 +113,63 @@ add_kernel(page, page, page, 100, BLOCK=128)
     assert 'copied b for the GPU: it shares tensors of device="mps"' in done.stderr
 
 
+def test_dlpack_shares_buffers_both_ways():
+    run("""
+        from eas import dtypes
+        from eas.interop.dlpack import _content
+        metal = runtime.extension()
+        x = eas.tensor(np.arange(24, dtype=np.float32).reshape(4, 6), device="mps")
+        part = x[1:, 2::2].permute(1, 0)
+        assert x.__dlpack_device__() == (8, 0)
+        capsule = part.__dlpack__(max_version=(1, 0))
+        content, _ = _content(capsule)
+        place = runtime.memory.place_of(x._array.ctypes.data, x.nbytes)
+        assert (content.data, content.byte_offset, content.device_type) == (place.buffer.handle, place.offset + 32, 8)
+        y = eas.from_dlpack(capsule)  # any strides
+        assert y.device == "mps" and y.strides == part.strides and np.array_equal(y.numpy(), x.numpy()[1:, 2::2].T)
+        row = eas.from_dlpack(x[1])
+        copies = runtime.copies
+        add_kernel(row, row, row, 6, BLOCK=128)
+        assert runtime.copies == copies and np.array_equal(x.numpy()[1], 2.0 * np.arange(6, 12))
+        assert y.numpy()[0, 0] == 16
+        for dtype in dtypes.ALL:
+            z = eas.from_dlpack(eas.empty(3, dtype=dtype, device="mps"))
+            assert z.dtype is dtype and z.device == "mps"
+        assert eas.from_dlpack(eas.empty(0, device="mps")).shape == (0,)
+        assert np.array_equal(np.from_dlpack(x, device="cpu"), x.numpy())  # a copy
+
+        gc.collect()
+        eas.synchronize()
+        buffers = hooks.live_objects("FakeBuffer")
+        big = eas.tensor(np.ones(10**5, np.float32), device="mps")
+        held = eas.from_dlpack(big.__dlpack__())
+        handle = runtime.memory.place_of(big._array.ctypes.data, 4).buffer.handle
+        del big
+        assert eas.zeros(10**5, device="mps")._array.ctypes.data != held._array.ctypes.data and held.numpy()[5] == 1
+        twice = eas.from_dlpack(held)
+        del held
+        add_kernel(twice, twice, twice, 10**5, BLOCK=128)
+        assert twice.numpy()[5] == 2
+        del twice
+        gc.collect()
+        eas.empty(1, device="mps"), runtime.memory.release(), runtime._stream.flush()
+        assert hooks.live_objects("FakeBuffer") <= buffers + 1
+
+        other = metal.allocate(4096, True)
+        capsule = eas.empty(8, device="mps").__dlpack__()
+        _content(capsule)[0].data = other.handle
+        for make, said in (
+            (lambda: eas.from_dlpack(capsule), "private to the GPU"),
+            (lambda: x.to_torch("mps"), "needs a torch with MPS"),
+        ):
+            try:
+                make()
+                raise SystemExit(f"not refused: {said}")
+            except eas.EasError as error:
+                assert said in error.message, error.message
+    """)
+
+
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 def test_commands_keep_the_order_of_their_hazards(seed):
     """Whatever order the fake takes among commands that no barrier orders."""
