@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Tensor,
         arange,
         empty,
+        empty_cache,
         empty_like,
         from_dlpack,
         from_numpy,
@@ -57,7 +58,7 @@ _HOMES = {
     "torch_op": "eas.torch_op",
 } | dict.fromkeys(
     [
-        "MemoryStats", "Tensor", "arange", "empty", "empty_like", "from_dlpack", "from_numpy",
+        "MemoryStats", "Tensor", "arange", "empty", "empty_cache", "empty_like", "from_dlpack", "from_numpy",
         "from_torch", "full", "memory_stats", "ones", "ones_like", "rand", "randn",
         "release_memory", "tensor", "to_dlpack", "to_torch", "zeros", "zeros_like",
     ],
@@ -77,6 +78,7 @@ __all__ = [
     "constexpr",
     "dtypes",
     "empty",
+    "empty_cache",
     "empty_like",
     "errors",
     "from_dlpack",

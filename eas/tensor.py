@@ -16,13 +16,13 @@ from eas.errors import ArgumentError, TypeMismatch
 from eas.interop import dlpack
 from eas.interop import torch as torch_bridge
 from eas.interop.arguments import ArgView, view
-from eas.interop.devices import CPU, Device, UnknownDevice, device_of
+from eas.interop.devices import CPU, Device, UnknownDevice, device_of, empty_cache, memory_stats
 from eas.interop.memory import allocate, converted, of_numbers, of_weak, readable, stored
-from eas.interop.pool import MemoryStats, memory_stats, release_memory
+from eas.interop.pool import MemoryStats, release_memory
 from eas.interop.targets import DTypeLike, as_dtype, names_dtype
 
 __all__ = [
-    "MemoryStats", "Tensor", "UnknownDevice", "arange", "empty", "empty_like", "from_dlpack",
+    "MemoryStats", "Tensor", "UnknownDevice", "arange", "empty", "empty_cache", "empty_like", "from_dlpack",
     "from_numpy", "from_torch", "full", "memory_stats", "ones", "ones_like", "rand", "randn",
     "release_memory", "tensor", "to_dlpack", "to_torch", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eas.errors import BackendUnavailable, EasError
 from eas.interop.dlpack_metal import METAL
-from eas.interop.pool import POOL
+from eas.interop.pool import POOL, MemoryStats
 from eas.runtime import get_runtime, require
 
 Array = NDArray[Any]
@@ -33,6 +33,9 @@ class Device:
     """kDLCPU is 1, kDLMetal 8."""
     allocate: Callable[[int], Array]
     """New memory as bytes."""
+    stats: Callable[[], MemoryStats]
+    release: Callable[[], int]
+    """Give memory that no tensor uses back to the system; the number of bytes that were."""
     synchronize: Callable[[], None] = lambda: None
     """Afterwards the CPU sees what launched kernels have written."""
 
@@ -41,7 +44,7 @@ class Device:
         return (self.dlpack_type, 0)
 
 
-CPU = Device("cpu", 1, POOL.allocate)
+CPU = Device("cpu", 1, POOL.allocate, POOL.stats, POOL.release)
 _ALIASES = {"metal": "mps"}
 _devices = {"cpu": CPU}
 _simulated: dict[str, Device] = {}
@@ -64,13 +67,24 @@ def device_of(device: object) -> Device:
     raise UnknownDevice(f"there is no device named {str(device)!r}", hint='device="cpu"')
 
 
+def memory_stats(device: object = "cpu") -> MemoryStats:
+    """How much memory of a device the tensors of this process use, and how much its pool keeps for later."""
+    return device_of(device).stats()
+
+
+def empty_cache() -> int:
+    """Give memory that no tensor uses back, on all devices; the number of bytes that were."""
+    return sum(device.release() for device in list(_devices.values()))
+
+
 def _metal() -> Device:
     """The GPU: shared buffers, which the CPU sees as memory of its own."""
     from eas.runtime.metal import MetalRuntime
 
     runtime = require(get_runtime("mps"))
     assert isinstance(runtime, MetalRuntime)
-    add_device(Device("mps", METAL, runtime.memory.allocate, runtime.synchronize))
+    memory = runtime.memory
+    add_device(Device("mps", METAL, memory.allocate, lambda: MemoryStats(*memory.counts()), memory.release, runtime.synchronize))
     return _devices["mps"]
 
 
@@ -87,5 +101,5 @@ def _metal_device() -> Device:
     require(runtime)
     made = _simulated.get(runtime.name)
     if made is None:
-        made = _simulated[runtime.name] = Device("mps", CPU.dlpack_type, POOL.allocate, runtime.synchronize)
+        made = _simulated[runtime.name] = Device("mps", CPU.dlpack_type, POOL.allocate, POOL.stats, POOL.release, runtime.synchronize)
     return made

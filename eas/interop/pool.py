@@ -132,11 +132,6 @@ def size_class(nbytes: int) -> int:
 POOL = Pool()
 
 
-def memory_stats() -> MemoryStats:
-    """How much CPU memory the tensors of this process use, and how much the pool keeps for later."""
-    return POOL.stats()
-
-
 def release_memory() -> int:
     """Give memory that no tensor uses back to the system; the number of bytes that were."""
     return POOL.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
 from collections.abc import Callable
@@ -69,6 +70,7 @@ class Hooks:
             _COMPILE(self._compile), _NAMES(self._names), _FUNCTION(self._function), _FORGET(self._forget), _RUN(self._run), engine, _EXPLAIN(self._explain),
         )  # fmt: skip
         library.eas_fake_register(ctypes.byref(self._table), family, U64(seed))
+        atexit.register(library.eas_fake_register, ctypes.byref(FakeHooks()), family, U64(seed))  # objects that die later have nobody to tell
         library.eas_fake_problem.restype = ctypes.c_char_p
         library.eas_fake_live_objects.restype = ctypes.c_long
 

@@ -157,7 +157,7 @@ static const NSUInteger kMaxBuffer = 1ull << 40;
     return [[FakeFunctionObject alloc] initWithName:name library:self number:number_];
 }
 - (void)dealloc {
-    eas_fake_hooks.forget(number_);
+    if (eas_fake_hooks.forget) eas_fake_hooks.forget(number_);  // not when Python is at its end
 }
 @end
 

@@ -64,6 +64,7 @@ struct StreamObject {
     uint32_t n_spans, n_ops, max_ops, max_in_flight;
     uint64_t nbytes, max_nbytes;
     uint64_t n_barriers, n_commits;
+    double opened, max_seconds;  // when the command buffer was begun, and how long it may stay open
     char names[kNamesBytes];  // of the kernels in the command buffer
 };
 
@@ -146,6 +147,12 @@ static int wait_for(StreamObject* s, uint64_t ticket) {
 
 // --- command buffers ------------------------------------------------------------------------------
 
+static double now(void) {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 static int open_buffer(StreamObject* s) {
     if (s->buffer) return 0;
     if (!is_usable()) return -1;
@@ -159,6 +166,7 @@ static int open_buffer(StreamObject* s) {
     put(s->buffer, buffer);
     s->ticket = s->committed + 1;
     s->names[0] = 0;
+    s->opened = now();
     return 0;
 }
 
@@ -217,6 +225,11 @@ static void commit(StreamObject* s) {
     s->n_commits++;
 }
 
+// Commits a command buffer that has enough commands or bytes, or that the GPU has waited for long enough.
+static void commit_if_due(StreamObject* s) {
+    if (++s->n_ops >= s->max_ops || s->nbytes >= s->max_nbytes || now() - s->opened >= s->max_seconds) commit(s);
+}
+
 // --- hazards --------------------------------------------------------------------------------------
 
 static bool clashes(const StreamObject* s, const Span& span) {
@@ -263,7 +276,7 @@ int encode(StreamObject* s, const Command* c) {
         [encoder dispatchThreadgroups:MTLSize{c->groups[0], c->groups[1], c->groups[2]} threadsPerThreadgroup:MTLSize{c->threads[0], c->threads[1], c->threads[2]}];
         size_t used = strlen(s->names), more = strlen(c->pipeline->name);
         if (!strstr(s->names, c->pipeline->name) && used + more + 3 < kNamesBytes) strcat(strcat(s->names, used ? ", " : ""), c->pipeline->name);
-        if (++s->n_ops >= s->max_ops || s->nbytes >= s->max_nbytes) commit(s);
+        commit_if_due(s);
         return 0;
     }
 }
@@ -273,10 +286,11 @@ int encode(StreamObject* s, const Command* c) {
 static StreamObject* self_of(PyObject* self) { return reinterpret_cast<StreamObject*>(self); }
 
 static PyObject* stream_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"max_in_flight", "max_ops", "max_nbytes", nullptr};
+    static const char* names[] = {"max_in_flight", "max_ops", "max_nbytes", "max_seconds", nullptr};
     unsigned in_flight = 64, ops = 40;
     unsigned long long nbytes = 40ull << 20;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|IIK", const_cast<char**>(names), &in_flight, &ops, &nbytes)) return nullptr;
+    double seconds = 0.002;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|IIKd", const_cast<char**>(names), &in_flight, &ops, &nbytes, &seconds)) return nullptr;
     @autoreleasepool {
         id<MTLDevice> gpu = the_device();
         if (!gpu) return nullptr;
@@ -286,6 +300,7 @@ static PyObject* stream_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
         s->max_in_flight = in_flight ? in_flight : 1;
         s->max_ops = ops ? ops : 1;
         s->max_nbytes = nbytes;
+        s->max_seconds = seconds;
         put(s->progress, [EasProgress new]);
         // Metal would give 64 command buffers and let the 65th wait: we never have more than this under way.
         put(s->queue, [gpu newCommandQueueWithMaxCommandBufferCount:s->max_in_flight + 2]);
@@ -366,7 +381,7 @@ static PyObject* copy(PyObject* self, PyObject* args) {
         keep(s, source);
         keep(s, target);
         s->nbytes += nbytes;
-        if (++s->n_ops >= s->max_ops || s->nbytes >= s->max_nbytes) commit(s);
+        commit_if_due(s);
         Py_RETURN_NONE;
     }
 }

@@ -28,12 +28,13 @@ def run(runtime: Runtime, executable: Executable, args: Sequence[object], grid: 
         return
     _ledger.open(runtime.name)
     runtime.prepare(executable)
-    start = time.perf_counter()
+    start, worked = time.perf_counter(), runtime.device_seconds()
     runtime.run(executable, args, grid, sync=True)
-    seconds = time.perf_counter() - start
+    seconds, now = time.perf_counter() - start, runtime.device_seconds()
     line = _ledger.count(runtime.name, executable.name, grid, seconds)
     if level >= 2:
-        _print(line + _rates(runtime.work(executable, args), math.prod(grid), seconds))
+        device = "" if now is None or worked is None else f"  gpu {(now - worked) * 1e6:>9.2f}us"
+        _print(line + device + _rates(runtime.work(executable, args), math.prod(grid), seconds))
 
 
 def _rates(work: tuple[int | None, int | None], programs: int, seconds: float) -> str:

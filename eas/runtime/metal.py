@@ -148,6 +148,10 @@ class MetalRuntime(Runtime):
                         s.write_back()
                 p.launch.finish(p.executable.name)
 
+    def device_seconds(self) -> float | None:
+        """Of all command buffers that have completed: a launch that is waited for has one of its own."""
+        return 0.0 if self._stream is None else float(self._stream.statistics["gpu_seconds"])
+
     def _at_exit(self) -> None:
         """The GPU must not work on memory that a process gives back: it ends after its launches."""
         try:

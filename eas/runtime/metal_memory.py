@@ -57,6 +57,12 @@ def merged(regions: Iterable[Region]) -> list[Region]:
     return found
 
 
+def size_class(nbytes: int) -> int:
+    """The size of the buffer for that many bytes: whole pages, at most a quarter more, so that few sizes exist."""
+    step = max(PAGE, 1 << max(0, (nbytes - 1).bit_length() - 3))
+    return max(step, -(-nbytes // step) * step)
+
+
 class MetalBlock:
     """The memory of one tensor; its buffer goes back to the pool with the last array that looks at it."""
 
@@ -92,7 +98,7 @@ class MetalMemory:
         self.left: deque[Any] = deque()
         """Buffers of others that nobody looks at any more."""
         self._free: dict[int, list[Any]] = {}
-        self._free_nbytes = 0
+        self._free_nbytes = self._used = self._peak = self._allocations = self._reused = 0
         self._starts: list[int] = []  # of all buffers that are alive, ascending
         self._buffers: list[Any] = []
         self._lock = new_lock()
@@ -103,13 +109,25 @@ class MetalMemory:
 
     def buffer(self, nbytes: int) -> Any:
         """A buffer of at least so many bytes; give it back by appending it to `returned`."""
-        size = max(PAGE, -(-nbytes // PAGE) * PAGE)
+        size = size_class(nbytes)
         with self._lock:
             self._collect()
             if self._free.get(size):
                 self._free_nbytes -= size
-                return self._free[size].pop()
-            return self._remember(self._metal.allocate(size))
+                self._reused += 1
+                found = self._free[size].pop()
+            else:
+                found = self._remember(self._metal.allocate(size))
+            self._allocations += 1
+            self._used += size
+            self._peak = max(self._peak, self._used)
+            return found
+
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """Bytes in use, bytes kept for later, the most that were in use, allocations, and how many of them took a kept buffer."""
+        with self._lock:
+            self._collect()
+            return self._used, self._free_nbytes, self._peak, self._allocations, self._reused
 
     def adopt(self, buffer: Any) -> Array:
         """The bytes of a buffer of somebody else."""
@@ -154,6 +172,7 @@ class MetalMemory:
             self._forget(self.left.popleft())
         while self.returned:
             buffer = self.returned.popleft()
+            self._used -= buffer.nbytes
             if self._free_nbytes + buffer.nbytes <= MAX_FREE_NBYTES:
                 self._free.setdefault(buffer.nbytes, []).append(buffer)
                 self._free_nbytes += buffer.nbytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -110,6 +111,7 @@ add_kernel(page, page, page, 100, BLOCK=128)
     done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr.count("copied") == 1
+    assert re.search(r"add_kernel .* tm .*  gpu +\d+\.\d+us", done.stderr)
     assert 'copied b for the GPU: it shares tensors of device="mps"' in done.stderr
 
 
@@ -167,6 +169,70 @@ def test_dlpack_shares_buffers_both_ways():
                 raise SystemExit(f"not refused: {said}")
             except eas.EasError as error:
                 assert said in error.message, error.message
+    """)
+
+
+def test_memory_is_counted_and_given_back():
+    run("""
+        before = eas.memory_stats("mps")
+        x = eas.empty(10**6, device="mps")
+        used = eas.memory_stats("mps").used_nbytes - before.used_nbytes
+        assert 4 * 10**6 <= used <= 5 * 10**6
+        del x
+        stats = eas.memory_stats("mps")
+        assert stats.free_nbytes >= used and stats.used_nbytes == before.used_nbytes and stats.peak_nbytes >= used
+        x = eas.empty(10**6, device="mps")
+        assert eas.memory_stats("mps").reused == stats.reused + 1
+        del x
+        allocated = runtime.extension().device_info()["allocated_nbytes"]
+        assert eas.empty_cache() >= used
+        assert eas.memory_stats("mps").free_nbytes == 0
+        assert runtime.extension().device_info()["allocated_nbytes"] <= allocated - used
+    """)
+
+
+def test_commits_by_count_bytes_and_time_and_waits_for_room():
+    """Twice as many command buffers as may be under way: the next one waits for the first, nobody for ever."""
+    run("""
+        x = eas.tensor(np.zeros(64, np.float32), device="mps")
+        one = eas.tensor(np.ones(64, np.float32), device="mps")
+        for k in range(400):
+            add_kernel(x, one, x, 64, BLOCK=64, _sync=False)
+        assert runtime._stream.statistics["commits"] >= 9
+        assert runtime._stream.ticket - runtime._stream.completed <= 3
+        eas.synchronize()
+        assert x.numpy()[0] == 400
+
+        metal, (plan,) = runtime.extension(), runtime._plans.values()
+        place = runtime.memory.place_of(x._array.ctypes.data, 256)
+        constants = (64).to_bytes(4, "little") + bytes(12)
+        def commits(n, **limits):
+            stream = metal.Stream(**{"max_in_flight": 1, "max_ops": 1000, "max_seconds": 1000.0, **limits})
+            for _ in range(n):
+                plan(stream, (place,) * 3, constants, (1, 1, 1))
+            found = stream.statistics["commits"]
+            stream.wait()
+            return found
+        assert commits(10) == 0
+        assert commits(10, max_ops=2) == 5
+        assert commits(10, max_nbytes=3 * 256 * 5) == 2
+        assert commits(10, max_seconds=0.0) == 10
+    """, EAS_MAX_IN_FLIGHT="2")  # fmt: skip
+
+
+def test_times_are_those_of_the_gpu():
+    run("""
+        import time
+        n = 1 << 14
+        x = eas.tensor(np.zeros(n, np.float32), device="mps")
+        seen = []
+        plain = runtime.run
+        runtime.run = lambda executable, *rest, **options: (seen.append((executable, *rest)), plain(executable, *rest, **options))
+        add_kernel(x, x, x, n, BLOCK=1024)
+        before, start = runtime.device_seconds(), time.perf_counter()
+        times = runtime.benchmark(*seen[0], warmup=0, repeat=3)
+        assert len(times) == 3 and min(times) > 0
+        assert abs(runtime.device_seconds() - before - sum(times)) < 1e-9 and sum(times) < time.perf_counter() - start
     """)
 
 
