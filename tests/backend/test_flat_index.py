@@ -277,3 +277,19 @@ def test_rows_taken_by_number(backend, dtype):
         launch(backend, take_and_pad_kernel, x, rows, out, out.size, w, 2, grid=mk.cdiv(out.size, BLOCK), BLOCK=BLOCK)
         want = np.where(rows[:, None] >= 0, np.pad(x, ((0, 0), (2, 2)))[rows], 0)
         assert np.array_equal(out, want), w
+
+
+@eas.kernel
+def put_together_kernel(x, out, n, a, b, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    at = (i // a // b) * (a * b) + (i // a % b) * a + i % a
+    mk.store(out, i, mk.load(x, at, i < n), i < n)
+
+
+@pytest.mark.parametrize(("a", "b"), [(3, 4), (1, 5), (16, 1), (-3, 4), (3, -4), (-3, -4), (4, 0), (0, 4), (0, 0)])
+def test_quotients_are_put_together_whatever_their_signs(backend, a, b):
+    """What is left of a position by 0 is 0; of all other numbers the parts make the position again."""
+    n = 300
+    x, out, i = np.arange(n, dtype=np.float32), np.zeros(n, np.float32), np.arange(n)
+    launch(backend, put_together_kernel, x, out, n, a, b, grid=-(-n // 128), BLOCK=128)
+    np.testing.assert_array_equal(out, i if a and b else i % a if a else np.zeros(n))
