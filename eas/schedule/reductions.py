@@ -80,16 +80,25 @@ class Reduction:
 
     def _fold_extreme(self, e: Emitter, value: Value, position: Value, lanes: int) -> list[Value]:
         """The best of the lanes, and the lowest of the positions at which that is."""
-        assert self.extreme is not None
         if self.is_ascending:
             position = e.add(position, cast(e, e.emit("lane", lanes=lanes), position.type))
+        best, lowest = self.best_lane(e, value, position, lanes)
+        return [best, cast(e, lowest, Type(self.inst.outs[1].dtype))]
+
+    def better(self, e: Emitter, a: Value, b: Value) -> Value:
+        """The extreme of two values, or of each two of two vectors."""
+        assert self.extreme is not None
+        return e.emit(self.extreme, a, b)
+
+    def best_lane(self, e: Emitter, value: Value, position: Value, lanes: int) -> tuple[Value, Value]:
+        """The extreme of all lanes, and the lowest position of those that hold it."""
+        assert self.extreme is not None
         best = _hreduce(e, self.extreme, value, lanes)
         is_best = e.emit("eq", value, best)
         if value.dtype.is_float:
             is_best = e.emit("or", is_best, e.emit("isnan", value))  # if there is one, it is the best
         others = e.const(position.dtype.max, position.type)
-        lowest = _hreduce(e, "min", e.emit("select", is_best, position, others), lanes)
-        return [best, cast(e, lowest, Type(self.inst.outs[1].dtype))]
+        return best, _hreduce(e, "min", e.emit("select", is_best, position, others), lanes)
 
 
 def _hreduce(e: Emitter, name: str, value: Value, lanes: int) -> Value:

@@ -55,6 +55,36 @@ def test_extremes_of_rows_of_any_length(backend, kind, cols, block):
 
 
 @eas.kernel
+def place_kernel(x, out, cols, OTHER: mk.constexpr, BLOCK: mk.constexpr, LOWEST: mk.constexpr):
+    row, c = mk.program_id(0), mk.arange(0, BLOCK)
+    values = mk.load(x, row * cols + c, c < cols, other=OTHER)
+    mk.store(out, row, mk.argmin(values) if LOWEST else mk.argmax(values))
+
+
+NARROW = (np.int8, np.uint8, np.int16, np.uint16)
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize(("cols", "block"), [(100, 4096), (3000, 4096), (4096, 4096), (8300, 8300)])
+def test_places_in_long_rows_of_narrow_integers(backend, kind, cols, block):
+    """Of which chunks are searched first: the extreme is in any of them, in the first of several, or behind all."""
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    x = np.random.default_rng(cols).integers(low, high + 1, (16, cols)).astype(kind)
+    x[0], x[1] = low, high
+    for row in range(2, 12):
+        at = [row * cols // 12, cols - row]
+        x[row] = np.clip(x[row], low + 1, high - 1)
+        x[row, at], x[row, [a - 1 for a in at]] = high, low
+    for lowest, find in ((False, np.argmax), (True, np.argmin)):
+        for other in (low, high, 5):
+            padded = np.full((len(x), block), other, kind)
+            padded[:, :cols] = x
+            out = np.zeros(len(x), np.int32)
+            launch(backend, place_kernel, x, out, cols, grid=len(x), OTHER=int(other), BLOCK=block, LOWEST=lowest)
+            np.testing.assert_array_equal(out, find(padded, axis=1))
+
+
+@eas.kernel
 def window_kernel(x, out, first, cols, BLOCK: mk.constexpr):
     c = mk.arange(0, BLOCK)
     values = mk.load(x, c, (c >= first) & (c < cols), other=-1.0)
@@ -164,6 +194,18 @@ def one_kernel(x, y, WHICH: mk.constexpr, BLOCK: mk.constexpr):
 def test_what_commutes_runs_on_lanes(target, which, kind):
     x, y = np.zeros(512, kind), np.zeros(1, kind)
     assert lanes_of(one_kernel, target, x, y, WHICH=which, BLOCK=512) == {4 * target.vector_nbytes // max(4, x.itemsize)}
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512, NEON], ids=lambda t: t.name)
+@pytest.mark.parametrize("kind", [*NARROW, np.int32, np.float16])
+def test_narrow_integers_are_searched_without_positions(target, kind):
+    """Vectors of which one position is kept have one comparison with it; wider elements have one each."""
+    compiled = one_kernel.compile(np.zeros(4096, kind), np.zeros(1, kind), WHICH="argmax", BLOCK=4096)
+    scheduled = schedule(compiled.variant(frozenset(compiled.facts)).module, target)
+    loops = [i.regions[0].body for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2]
+    most = max(sum(i.op.name == "vload" for i in body) for body in loops)
+    assert most == (8 if kind in NARROW else 1)
+    assert all(sum(i.op.name == "ge" for i in body) == 1 for body in loops)
 
 
 @pytest.mark.parametrize(("which", "kind"), [("nonzero", np.int32), ("last", np.float32), ("two", np.float32)])

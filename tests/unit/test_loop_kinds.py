@@ -24,6 +24,7 @@ WORKS = {
     "slot": "mk.store(out + {place}, v - mk.max(v, axis=AXIS, keep_dims=True), mask={mask})",
     "sum": "mk.store(out + mk.program_id(0), mk.sum(v))",
     "extreme": "mk.store(out + mk.program_id(0), mk.max(v))",
+    "place": "mk.store(out + mk.program_id(0), mk.argmax(v).to(v.dtype))",
     "rows": "mk.store(out + mk.arange(0, R), mk.sum(v, axis=1))",
     "columns": "mk.store(out + mk.arange(0, C), mk.sum(v, axis=0))",
     "argmax": "mk.store(out + {place}, v + mk.argmax(v, axis=AXIS, keep_dims=True).to(v.dtype), mask={mask})",
@@ -33,7 +34,7 @@ WORKS = {
     "two stores": "mk.store(out + {place}, v, mask={mask})\n    mk.store(x + {place}, v * 2, mask={mask})",
 }
 SHAPES = ((1, 4), (1, 64), (1, 16384), (8, 32))
-COUNT, SEED = 96, 5  # with which each kind is met
+COUNT, SEED = 96, 12  # with which each kind is met
 DTYPES = (np.float32, np.uint8, np.int64)
 
 
