@@ -10,7 +10,9 @@ import numpy as np
 from eas import mk
 from eas.lib.arrays import Array, check_rows, dtype_of, is_float, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
-from eas.lib.sizes import row_block
+from eas.lib.sizes import on_metal, row_block
+
+SEARCH_BLOCK = 512  # elements of a long row: so few that it hardly matters that one block is read twice
 
 
 @kernel
@@ -42,18 +44,19 @@ def argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
 
 @kernel
 def long_argmax_kernel(x, out, n_cols, LOWEST: constexpr, BLOCK: constexpr):
-    """An earlier block keeps the place unless a later one is larger, or brings the first NaN."""
+    """The first block that has the largest value, or the first NaN; then the place in it."""
     start = mk.program_id(0) * n_cols
     best = mk.full([], LOWEST, x.dtype)
     place = mk.zeros([], mk.i32)
     for first in range(0, n_cols, BLOCK):
         cols = first + mk.arange(0, BLOCK)
-        values = mk.load(x, start + cols, cols < n_cols, other=LOWEST)
-        here, where = mk.max(values, return_indices=True)
+        here = mk.max(mk.load(x, start + cols, cols < n_cols, other=LOWEST))
         is_better = (here > best) | ((here != here) & (best == best))
-        place = mk.where(is_better, first + where, place)
+        place = mk.where(is_better, first, place)
         best = mk.where(is_better, here, best)
-    mk.store(out, mk.program_id(0), place)
+    cols = place + mk.arange(0, BLOCK)
+    values = mk.load(x, start + cols, cols < n_cols, other=LOWEST)
+    mk.store(out, mk.program_id(0), place + mk.argmax(values))
 
 
 def cumsum(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
@@ -69,7 +72,13 @@ def argmax(x: Array, out: Array | None = None, *, block: int | None = None) -> A
     """Index (i32) of the largest element along the last axis; a NaN wins, then the lowest index."""
     rows, cols = check_rows(x)
     out = result(out, x.shape[:-1], np.int32, x)
-    block = block or row_block(cols)
+    block = block or _search_block(cols)
     lowest = -float("inf") if is_float(x) else dtype_of(x).min
     (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest, BLOCK=block)
     return out
+
+
+def _search_block(cols: int) -> int:
+    """The whole row, or blocks of which one is read twice."""
+    block = row_block(cols)
+    return block if cols <= block or on_metal() else SEARCH_BLOCK
