@@ -319,3 +319,11 @@ def test_the_engine_compiles_for_aarch64(tmp_path):
         command = [compiler.compile[0], "clang", "--target=aarch64-linux-gnu", *toolchain.ENGINE_FLAGS, "-I", str(toolchain.INCLUDE), "-c", str(source), "-o", str(tmp_path / "x.o")]
         done = compiler.run(command)
         assert done.returncode == 0, done.stderr
+
+
+def test_operators_of_vectors_have_no_loops():
+    def nbytes(statements):
+        body = "    v = select(v + 0.5f, v - 1.0f, v > 2.0f);\n" * statements
+        return Library(f"{HEAD}kernel void chain(device float4 *x [[buffer(0)]]) {{\n    float4 v = x[0];\n{body}    x[0] = v;\n}}\n").kernel("chain").code_nbytes
+
+    assert nbytes(144) - nbytes(16) < 128 * 128

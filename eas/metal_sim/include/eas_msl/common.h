@@ -62,15 +62,16 @@ EAS_RELATION(float)
 EAS_RELATION(bfloat)
 #endif
 #define EAS_ANY_ALL(N)                                                                                             \
-  EAS_FN constexpr bool any(vec<bool, N> x) { bool r = false; for (int i = 0; i < N; i++) r = r || x.eas_s[i]; return r; } \
-  EAS_FN constexpr bool all(vec<bool, N> x) { bool r = true; for (int i = 0; i < N; i++) r = r && x.eas_s[i]; return r; }
+  EAS_FN constexpr bool any(vec<bool, N> x) { bool r = false; EAS_EACH_LANE(N, r = r || x.eas_s[i]) return r; }    \
+  EAS_FN constexpr bool all(vec<bool, N> x) { bool r = true; EAS_EACH_LANE(N, r = r && x.eas_s[i]) return r; }
 EAS_ANY_ALL(2) EAS_ANY_ALL(3) EAS_ANY_ALL(4)
 EAS_FN constexpr bool any(bool x) { return x; }
 EAS_FN constexpr bool all(bool x) { return x; }
 
+// Values, not variables: of two variables the compiler would choose the address, which takes it long to remove.
 #define EAS_SELECT_N(T, N)                                                                                         \
-  EAS_FN constexpr vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N> c) { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = c.eas_s[i] ? b.eas_s[i] : a.eas_s[i]; return r; }
-#define EAS_SELECT(T) EAS_FN constexpr T select(T a, T b, bool c) { return c ? b : a; } EAS_SELECT_N(T, 2) EAS_SELECT_N(T, 3) EAS_SELECT_N(T, 4)
+  EAS_FN constexpr vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N> c) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = select(a.eas_s[i], b.eas_s[i], c.eas_s[i])) return r; }
+#define EAS_SELECT(T) EAS_FN constexpr T select(T a, T b, bool c) { return c ? T(b) : T(a); } EAS_SELECT_N(T, 2) EAS_SELECT_N(T, 3) EAS_SELECT_N(T, 4)
 EAS_EACH_ARITH(EAS_SELECT)
 EAS_SELECT(bool)
 #if __METAL_VERSION__ >= 310

@@ -73,8 +73,8 @@ EAS_FN constexpr int low24(int x) { return (int)((uint)x << 8) >> 8; }
   EAS_FN constexpr T insert_bits(T base, T insert, uint offset, uint bits) { return eas::insert_bits<T>(base, insert, offset, bits); } \
   EAS_INTEGER_BITS(T, 2) EAS_INTEGER_BITS(T, 3) EAS_INTEGER_BITS(T, 4)
 #define EAS_INTEGER_BITS(T, N)                                                                                     \
-  EAS_FN constexpr vec<T, N> extract_bits(vec<T, N> x, uint offset, uint bits) { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = eas::extract_bits<T>(x.eas_s[i], offset, bits); return r; } \
-  EAS_FN constexpr vec<T, N> insert_bits(vec<T, N> base, vec<T, N> insert, uint offset, uint bits) { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = eas::insert_bits<T>(base.eas_s[i], insert.eas_s[i], offset, bits); return r; }
+  EAS_FN constexpr vec<T, N> extract_bits(vec<T, N> x, uint offset, uint bits) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = eas::extract_bits<T>(x.eas_s[i], offset, bits)) return r; } \
+  EAS_FN constexpr vec<T, N> insert_bits(vec<T, N> base, vec<T, N> insert, uint offset, uint bits) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = eas::insert_bits<T>(base.eas_s[i], insert.eas_s[i], offset, bits)) return r; }
 
 template <typename T> EAS_FN constexpr T eas_clip(eas::wide<T> v) { return v > (eas::wide<T>)eas::highest<T> ? eas::highest<T> : (is_signed_v<T> && v < (eas::wide<T>)eas::lowest<T> ? eas::lowest<T> : (T)v); }
 EAS_EACH_INT(EAS_INTEGER)

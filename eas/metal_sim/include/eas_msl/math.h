@@ -114,8 +114,8 @@ EAS_FN half half_next(half x, half y) {
 #define EAS_HALF3(name, expr) EAS_FN constexpr half name(half a, half b, half c) { float x = a, y = b, z = c; return (half)(expr); } EAS_VEC3(half, name, half, half, half)
 
 // Functions with an int or a reference beside the value: T is the component, F its float functions.
-#define EAS_V_LDEXP(T, N) EAS_FN vec<T, N> ldexp(vec<T, N> x, vec<int, N> k) { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = ldexp(x.eas_s[i], k.eas_s[i]); return r; }
-#define EAS_V_REF(name, T, U, N) EAS_FN vec<T, N> name(vec<T, N> x, vec<U, N>& y) { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = name(x.eas_s[i], y.eas_s[i]); return r; }
+#define EAS_V_LDEXP(T, N) EAS_FN vec<T, N> ldexp(vec<T, N> x, vec<int, N> k) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = ldexp(x.eas_s[i], k.eas_s[i])) return r; }
+#define EAS_V_REF(name, T, U, N) EAS_FN vec<T, N> name(vec<T, N> x, vec<U, N>& y) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = name(x.eas_s[i], y.eas_s[i])) return r; }
 #define EAS_MATH_SPECIAL(T)                                                                                        \
   EAS_FN T ldexp(T x, int k) { return (T)__builtin_ldexp((double)(float)x, k); }                                   \
   EAS_FN T frexp(T x, int& e) { if (!__builtin_isfinite((float)x)) { e = 0; return x; } return (T)__builtin_frexpf((float)x, &e); } \

@@ -4,9 +4,9 @@
 #pragma clang system_header
 #include "vec.h"
 
-#define EAS_V1(R, name, T, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x) { vec<R, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = name(x.eas_s[i]); return r; }
-#define EAS_V2(R, name, T, U, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x, vec<U, N> y) { vec<R, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = name(x.eas_s[i], y.eas_s[i]); return r; }
-#define EAS_V3(R, name, T, U, V, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x, vec<U, N> y, vec<V, N> z) { vec<R, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = name(x.eas_s[i], y.eas_s[i], z.eas_s[i]); return r; }
+#define EAS_V1(R, name, T, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x) { vec<R, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = name(x.eas_s[i])) return r; }
+#define EAS_V2(R, name, T, U, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x, vec<U, N> y) { vec<R, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = name(x.eas_s[i], y.eas_s[i])) return r; }
+#define EAS_V3(R, name, T, U, V, N) EAS_FN constexpr vec<R, N> name(vec<T, N> x, vec<U, N> y, vec<V, N> z) { vec<R, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = name(x.eas_s[i], y.eas_s[i], z.eas_s[i])) return r; }
 #define EAS_VEC1(R, name, T) EAS_V1(R, name, T, 2) EAS_V1(R, name, T, 3) EAS_V1(R, name, T, 4)
 #define EAS_VEC2(R, name, T, U) EAS_V2(R, name, T, U, 2) EAS_V2(R, name, T, U, 3) EAS_V2(R, name, T, U, 4)
 #define EAS_VEC3(R, name, T, U, V) EAS_V3(R, name, T, U, V, 2) EAS_V3(R, name, T, U, V, 3) EAS_V3(R, name, T, U, V, 4)

@@ -6,6 +6,14 @@
 
 namespace metal {
 
+// A statement for i = 0 ... N - 1, without a loop: a compiler takes long over thousands of loops in one function.
+#define EAS_LANE(I, ...) { constexpr int i = I; __VA_ARGS__; }
+#define EAS_EACH_LANE_N(...) for (int i = 0; i < N; i++) { __VA_ARGS__; }
+#define EAS_EACH_LANE_2(...) EAS_LANE(0, __VA_ARGS__) EAS_LANE(1, __VA_ARGS__)
+#define EAS_EACH_LANE_3(...) EAS_EACH_LANE_2(__VA_ARGS__) EAS_LANE(2, __VA_ARGS__)
+#define EAS_EACH_LANE_4(...) EAS_EACH_LANE_3(__VA_ARGS__) EAS_LANE(3, __VA_ARGS__)
+#define EAS_EACH_LANE(N, ...) EAS_EACH_LANE_##N(__VA_ARGS__)
+
 // How many components a constructor argument brings.
 template <typename A> struct eas_count { static constexpr int value = __is_arithmetic(A) || __is_enum(A) || eas_is_bfloat<A>::value ? 1 : -100; };
 template <typename T, int N> struct eas_count<vec<T, N>> { static constexpr int value = N; };
@@ -28,12 +36,12 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
 
 #define EAS_VEC_CONSTRUCTORS(CLASS, N)                                                                             \
   CLASS() = default;                                                                                               \
-  template <typename S, typename = enable_if_t<eas_broadcasts<S, T>>> constexpr CLASS(S x) : eas_s{} { for (int i = 0; i < N; i++) eas_s[i] = eas_to<T>(x); } \
-  template <typename S, typename = enable_if_t<eas_count<S>::value == 1 && !eas_broadcasts<S, T>>, typename = void> explicit constexpr CLASS(S x) : eas_s{} { for (int i = 0; i < N; i++) eas_s[i] = eas_to<T>(x); } \
+  template <typename S, typename = enable_if_t<eas_broadcasts<S, T>>> constexpr CLASS(S x) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = eas_to<T>(x)) } \
+  template <typename S, typename = enable_if_t<eas_count<S>::value == 1 && !eas_broadcasts<S, T>>, typename = void> explicit constexpr CLASS(S x) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = eas_to<T>(x)) } \
   template <typename U, typename = enable_if_t<eas_count<U>::value == 1>> constexpr CLASS(std::initializer_list<U> list) : eas_s{} { /* missing ones are zero */ \
     for (int i = 0; i < N && i < (int)list.size(); i++) eas_s[i] = eas_to<T>(list.begin()[i]);                     \
   }                                                                                                                \
-  template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr CLASS(vec<U, N> v) : eas_s{} { eas_fill(eas_s, 0, v); } \
+  template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr CLASS(vec<U, N> v) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = eas_to<T>(v.eas_s[i])) } \
   template <typename A, typename B, typename... R, typename = enable_if_t<((eas_count<A>::value + eas_count<B>::value) + ... + eas_count<R>::value) == N>> \
   constexpr CLASS(A a, B b, R... r) : eas_s{} { int at = eas_fill(eas_s, 0, a); at = eas_fill(eas_s, at, b); ((at = eas_fill(eas_s, at, r)), ...); }
 
@@ -47,13 +55,19 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
 #define EAS_VEC_COPIES(N)
 #endif
 
+// A scalar is not made a vector first: the optimizer takes long over thousands of such temporary objects.
+#define EAS_VEC_SCALAR(op, R, N) \
+  template <typename S, typename = enable_if_t<eas_broadcasts<S, T>>> friend EAS_FN constexpr vec<R, N> operator op(vec a, S b) { vec<R, N> r{}; T x = eas_to<T>(b); EAS_EACH_LANE(N, r.eas_s[i] = static_cast<R>(a.eas_s[i] op x)) return r; } \
+  template <typename S, typename = enable_if_t<eas_broadcasts<S, T>>> friend EAS_FN constexpr vec<R, N> operator op(S a, vec b) { vec<R, N> r{}; T x = eas_to<T>(a); EAS_EACH_LANE(N, r.eas_s[i] = static_cast<R>(x op b.eas_s[i])) return r; }
 #define EAS_VEC_BINARY(op, N)                                                                                      \
-  friend EAS_FN constexpr vec operator op(vec a, vec b) { vec r{}; for (int i = 0; i < N; i++) r.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i]); return r; } \
-  friend EAS_FN constexpr vec& operator op##=(vec& a, vec b) { for (int i = 0; i < N; i++) a.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i]); return a; }
+  friend EAS_FN constexpr vec operator op(vec a, vec b) { vec r{}; EAS_EACH_LANE(N, r.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i])) return r; } \
+  friend EAS_FN constexpr vec& operator op##=(vec& a, vec b) { EAS_EACH_LANE(N, a.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i])) return a; } \
+  EAS_VEC_SCALAR(op, T, N)
 #define EAS_VEC_COMPARE(op, N)                                                                                     \
-  friend EAS_FN constexpr vec<bool, N> operator op(vec a, vec b) { vec<bool, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = a.eas_s[i] op b.eas_s[i]; return r; }
+  friend EAS_FN constexpr vec<bool, N> operator op(vec a, vec b) { vec<bool, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = a.eas_s[i] op b.eas_s[i]) return r; } \
+  EAS_VEC_SCALAR(op, bool, N)
 #define EAS_VEC_UNARY(op, N)                                                                                       \
-  friend EAS_FN constexpr vec operator op(vec a) { vec r{}; for (int i = 0; i < N; i++) r.eas_s[i] = static_cast<T>(op a.eas_s[i]); return r; }
+  friend EAS_FN constexpr vec operator op(vec a) { vec r{}; EAS_EACH_LANE(N, r.eas_s[i] = static_cast<T>(op a.eas_s[i])) return r; }
 
 #define EAS_VEC_BODY(N)                                                                                            \
  public:                                                                                                           \
@@ -69,9 +83,9 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
   EAS_VEC_COMPARE(<, N) EAS_VEC_COMPARE(>, N) EAS_VEC_COMPARE(<=, N) EAS_VEC_COMPARE(>=, N)                        \
   EAS_VEC_COMPARE(==, N) EAS_VEC_COMPARE(!=, N) EAS_VEC_COMPARE(&&, N) EAS_VEC_COMPARE(||, N)                      \
   EAS_VEC_UNARY(-, N) EAS_VEC_UNARY(+, N) EAS_VEC_UNARY(~, N)                                                      \
-  friend EAS_FN constexpr vec<bool, N> operator!(vec a) { vec<bool, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = !a.eas_s[i]; return r; } \
-  friend EAS_FN constexpr vec& operator++(vec& a) { for (int i = 0; i < N; i++) ++a.eas_s[i]; return a; }          \
-  friend EAS_FN constexpr vec& operator--(vec& a) { for (int i = 0; i < N; i++) --a.eas_s[i]; return a; }          \
+  friend EAS_FN constexpr vec<bool, N> operator!(vec a) { vec<bool, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = !a.eas_s[i]) return r; } \
+  friend EAS_FN constexpr vec& operator++(vec& a) { EAS_EACH_LANE(N, ++a.eas_s[i]) return a; }                     \
+  friend EAS_FN constexpr vec& operator--(vec& a) { EAS_EACH_LANE(N, --a.eas_s[i]) return a; }                     \
   friend EAS_FN constexpr vec operator++(vec& a, int) { vec r = a; ++a; return r; }                                \
   friend EAS_FN constexpr vec operator--(vec& a, int) { vec r = a; --a; return r; }
 
@@ -95,9 +109,9 @@ template <typename T> class alignas(sizeof(T) * 4) vec<T, 4> { EAS_VEC_BODY(4) E
  public:                                                                                                           \
   T eas_s[N];                                                                                                      \
   EAS_VEC_CONSTRUCTORS(packed_vec, N)                                                                              \
-  constexpr packed_vec(vec<T, N> v) : eas_s{} { eas_fill(eas_s, 0, v); }                                           \
-  template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr packed_vec(packed_vec<U, N> v) : eas_s{} { eas_fill(eas_s, 0, v); } \
-  constexpr operator vec<T, N>() const { vec<T, N> r{}; for (int i = 0; i < N; i++) r.eas_s[i] = eas_s[i]; return r; } \
+  constexpr packed_vec(vec<T, N> v) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = v.eas_s[i]) }                          \
+  template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr packed_vec(packed_vec<U, N> v) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = eas_to<T>(v.eas_s[i])) } \
+  constexpr operator vec<T, N>() const { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = eas_s[i]) return r; }        \
   template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr operator vec<U, N>() const { return vec<U, N>(vec<T, N>(*this)); } \
   constexpr T& operator[](size_t i) { return eas_s[i]; }                                                           \
   constexpr const T& operator[](size_t i) const { return eas_s[i]; }                                               \
