@@ -34,6 +34,7 @@ SHAPES: dict[str, Callable[[int], list[str]]] = {
     "masks": lambda n: [*_BLOCK, *_times(n, "m = m & (v > -{j}.5)"), *_STORE],
     "loads and stores": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i + {j}, v, mask=m)", "v = v + mk.load(x, i + {j}, mask=m)")],
     "masked stores": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i + {j}, v, mask=m & (i > {j}))")],
+    "pointers": lambda n: [*_BLOCK, "p, step = x, mk.program_id(0)", *_times(n, "p = p + step", "v = v + mk.load(p)"), *_STORE],
     "reductions": lambda n: [*_BLOCK, *_times(n, "v = v - mk.max(v, axis=0) * {k}.0", "v = mk.exp(v)"), *_STORE],
     "threads": lambda n: [*_THREAD, *_times(n, "v = v * 0.5 + {k}.0"), "mk.store(y, i, v)"],
 }

@@ -39,6 +39,7 @@ from eas.types import Space
 from eas.uniformity import Levels, Uniformity, uniformity
 
 _MAX_WEIGHT = 9  # operators of one statement
+_MAX_STEPS = 32  # of a pointer, before it gets a variable: compilers take at most 256 nested brackets
 _DECLARES = frozenset(("scratch", "fragments", "alloc_tg"))
 _COMPARES = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _BUILTINS = {
@@ -104,7 +105,8 @@ class Emitter:
         self.logs: list[LogFormat] = []
         self.log_index: int | None = None
         self._ranges = value_ranges(module)
-        self._sites = _sites(module)
+        self._resting = _resting_places(module)
+        self._sites = _sites(module, self._resting)
         self._used: dict[str, str] = {}
         self._levels: Levels | None = None
         buffers = [a.name for a in module.args if a.is_buffer]
@@ -266,7 +268,9 @@ class Emitter:
     def inst(self, inst: Inst) -> None:
         name = inst.op.name
         self.lines.loc = inst.loc or self.lines.loc
-        if name == "addptr":  # said where memory is touched
+        if name == "addptr":  # said where memory is touched, unless it has come far
+            if inst in self._resting:
+                self.declare(inst.out, self.address(inst.out), inst)
             return
         if name in CONTROL:
             self.flush(inst.operands if name == "if" else ())  # reads above must stay above
@@ -304,7 +308,7 @@ class Emitter:
     def _parts(self, value: Value) -> list[Value]:
         """A value, or the offsets that a pointer is made of."""
         inst = self.origin.get(value)
-        if inst is None or inst.op.name != "addptr":
+        if inst is None or inst.op.name != "addptr" or value in self.owned:
             return [value]
         return self._parts(inst.operands[0]) + self._parts(inst.operands[1])
 
@@ -379,7 +383,7 @@ class Emitter:
     def pointer(self, value: Value, mask: Value | None = None) -> tuple[Expr, Expr | None]:
         """The base of a pointer and the offset from it, as said where `mask` holds."""
         inst = self.origin.get(value)
-        if inst is None or inst.op.name != "addptr":
+        if inst is None or inst.op.name != "addptr" or value in self.owned:
             return self.exprs[value], None
         base, offset = self.pointer(inst.operands[0], mask)
         step = self.use(inst.operands[1]).under(mask)
@@ -420,7 +424,16 @@ class _Sites(dict[Value, list[tuple[Inst, Region]]]):
         return []
 
 
-def _sites(module: IRModule) -> _Sites:
+def _resting_places(module: IRModule) -> frozenset[Inst]:
+    """The last one of every so many moves of a pointer."""
+    steps: dict[Value, int] = {}
+    for inst in walk(module.body):
+        if inst.op.name == "addptr":
+            steps[inst.out] = steps.get(inst.operands[0], 0) + 1
+    return frozenset(inst for inst in walk(module.body) if inst.op.name == "addptr" and steps[inst.out] % _MAX_STEPS == 0)
+
+
+def _sites(module: IRModule, resting: frozenset[Inst]) -> _Sites:
     found: defaultdict[Value, list[tuple[Inst, Region]]] = defaultdict(list)
     sites = _Sites()
     sites.homes = {}
@@ -429,7 +442,7 @@ def _sites(module: IRModule) -> _Sites:
     def visit(region: Region) -> None:
         for inst in region.body:
             sites.homes[inst] = region
-            if inst.op.name == "addptr":
+            if inst.op.name == "addptr" and inst not in resting:
                 moves.append(inst)
             else:
                 for operand in inst.operands:

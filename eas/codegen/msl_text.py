@@ -148,6 +148,7 @@ class Scope:
     def __init__(self, taken: Sequence[str] = ()) -> None:
         self._taken = set(taken)
         self._blocks: list[list[str]] = [[]]
+        self._next: dict[str, int] = {}  # smaller numbers of a name are taken
 
     def claim(self, wish: str) -> str:
         """A valid, unused identifier as near to the wish as possible."""
@@ -155,10 +156,12 @@ class Scope:
         base = _PLAIN.sub("_", _COPY.sub("", wish)).strip("_") or "v"
         base = f"v{base}" if base[0].isdigit() else base
         name = f"{base}_" if base in RESERVED else base
-        number = 0
+        number = self._next.get(base, 0)
+        name = f"{base}_{number}" if number else name
         while name in self._taken:
             number += 1
             name = f"{base}_{number}"
+        self._next[base] = number + 1
         self._taken.add(name)
         self._blocks[-1].append(name)
         return name
@@ -168,7 +171,11 @@ class Scope:
         """Names that are claimed inside are free again afterwards."""
         self._blocks.append([])
         yield
-        self._taken.difference_update(self._blocks.pop())
+        freed = self._blocks.pop()
+        self._taken.difference_update(freed)
+        for name in freed:
+            self._next.pop(name, None)
+            self._next.pop(name.rpartition("_")[0], None)
 
 
 def comment(text: str) -> str:

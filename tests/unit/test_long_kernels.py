@@ -8,10 +8,13 @@ import pytest
 import eas
 from benchmarks.long_kernels import SHAPES, load
 from eas import mk
+from eas.codegen.msl_text import Scope
+from eas.metal_sim import toolchain
 from eas.schedule import nests
 from eas.trampoline import evaluate, every, reached
 
 X = np.linspace(0, 1, 1 << 14, dtype=np.float32)
+needs_sim = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
 
 
 def _traced(shape, n, tmp_path):
@@ -48,6 +51,32 @@ def test_chains_of_thousands_have_texts(shape, tmp_path):
     variant = compiled.variant()
     assert variant.llvm
     assert variant.msl
+
+
+def test_pointers_that_come_far_have_variables(tmp_path):
+    texts = [_traced("pointers", n, tmp_path).variant().msl for n in (60, 640, 2560)]
+    assert "float * p" not in texts[0]
+    assert texts[1].count("float * p") == 320 // 32
+    assert max(map(len, texts[2].splitlines())) < 1000
+    assert len(texts[2]) < 4.5 * len(texts[1])
+
+
+@pytest.mark.parametrize("runtime", ["interp", "cpu", pytest.param("sim", marks=needs_sim)])
+def test_pointers_that_come_far_point_to_the_same(runtime, tmp_path, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", runtime)
+    y = np.zeros_like(X)
+    load("pointers", 200, tmp_path)(X, y, 100, BLOCK=64, _grid=2)
+    moved = [np.full(64, X[0], np.float64) * 100, np.full(64, X[1:101].sum(dtype=np.float64))]
+    np.testing.assert_allclose(y[:100], (X[:128] + np.concatenate(moved))[:100], rtol=1e-5)
+
+
+def test_names_are_the_smallest_free_ones():
+    scope = Scope(("x",))
+    assert [scope.claim("x") for _ in range(3)] == ["x_1", "x_2", "x_3"]
+    with scope.block():
+        assert [scope.claim("x"), scope.claim("x_5"), scope.claim("exp")] == ["x_4", "x_5", "exp_"]
+        assert scope.claim("x") == "x_6"
+    assert [scope.claim("x"), scope.claim("x"), scope.claim("exp")] == ["x_4", "x_5", "exp_"]
 
 
 @pytest.mark.parametrize(("shape", "n", "runtime"), [("chain", 5000, "interp"), ("expression", 2500, "cpu")])  # about what CPython compiles
