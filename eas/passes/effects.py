@@ -84,17 +84,26 @@ class Memory:
         self._unaliased = {a.value: bool(a.attr("noalias")) for a in module.args}
         self._body = module.body
         self._written: tuple[Place, ...] | None = None
+        self._producer: Mapping[Value, Inst] = {}
+        self._roots: dict[Value, Value | None] = {}  # of pointers that were asked for, by way of `_producer`
 
     def place(self, pointer: Value, producer: Mapping[Value, Inst]) -> Place:
         """Follow the pointer to where it was made; pointers that loops carry are unknown."""
-        value, space = pointer, pointer.type.space
-        while (inst := producer.get(value)) is not None:
-            if inst.op.name == "alloc_tg":
-                return Place(space, value)
-            if not inst.op.is_pure or sum(v.type.is_pointer for v in inst.operands) != 1:
-                return Place(space, None)
-            value = inst.operands[0]
-        return Place(space, value if value in self._unaliased else None)
+        if producer is not self._producer:
+            self._producer, self._roots = producer, {}
+        path, value = [], pointer
+        while value not in self._roots:
+            path.append(value)
+            inst = producer.get(value)
+            if inst is None or inst.op.name == "alloc_tg":
+                self._roots[value] = value if inst is not None or value in self._unaliased else None
+            elif not inst.op.is_pure or sum(v.type.is_pointer for v in inst.operands) != 1:
+                self._roots[value] = None
+            else:
+                value = inst.operands[0]
+        root = self._roots[value]
+        self._roots.update(dict.fromkeys(path, root))
+        return Place(pointer.type.space, root)
 
     def may_overlap(self, a: Place, b: Place) -> bool:
         if a.space is not b.space:
