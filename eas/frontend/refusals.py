@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from eas.errors import UnsupportedPython
+from eas.errors import CompileError, UnsupportedPython
 from eas.frontend.nodes import LeftFirst
 from eas.frontend.source import spot_of
 
@@ -41,6 +41,20 @@ def refuse_unsupported(fn: ast.FunctionDef, filename: str) -> None:
     visitor = _Refuser(filename)
     for stmt in fn.body:
         visitor.visit(stmt)
+
+
+def too_deep(fn: ast.FunctionDef, filename: str) -> CompileError:
+    """What to say when Python's stack ends in a walk over a function: the line that is nested most deeply."""
+    level: list[ast.AST] = [fn]
+    deepest: ast.stmt | ast.expr = fn
+    while level:
+        deepest = next((node for node in level if isinstance(node, ast.stmt | ast.expr)), deepest)
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return CompileError(
+        f"{fn.name} is nested too deeply here for Python's stack",
+        hint="write a long chain of elif as ifs that follow each other, and name the parts of a long expression",
+        loc=spot_of(deepest, filename),
+    )
 
 
 class _Refuser(LeftFirst):

@@ -14,7 +14,7 @@ from eas.errors import UnsupportedPython
 from eas.frontend.control_flow import make_functional
 from eas.frontend.long_chains import cut_long_chains
 from eas.frontend.nodes import HOOKS, HiddenNames, flatten_hooks, function, is_hidden, located
-from eas.frontend.refusals import refuse_unsupported
+from eas.frontend.refusals import refuse_unsupported, too_deep
 from eas.frontend.source import (
     Definition,
     SourceSpot,
@@ -124,13 +124,22 @@ def _compile(fn: FunctionType) -> tuple[CodeType | None, str]:
     found, reason = _trusted_definition(fn)
     if found is None:
         return None, reason
+    error = too_deep(found.node, live.co_filename)  # now: the steps below change the tree
+    try:
+        code = _named_as_user_wrote(_functional(found, live), live.co_name)
+    except RecursionError:
+        raise error from None
+    return code.replace(co_qualname=live.co_qualname), ""
+
+
+def _functional(found: Definition, live: CodeType) -> CodeType:
+    """The code of a definition after its control flow became calls of hooks."""
     refuse_unsupported(found.node, live.co_filename)
     hidden = HiddenNames()
     make_functional(found.node, hidden)
     cut_long_chains(found.node, hidden)
     flatten_hooks(found.node)
-    code = _named_as_user_wrote(_code_of(found, live), live.co_name)
-    return code.replace(co_qualname=live.co_qualname), ""
+    return _code_of(found, live)
 
 
 def _trusted_definition(fn: FunctionType) -> tuple[Definition | None, str]:

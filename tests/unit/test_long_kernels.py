@@ -9,6 +9,7 @@ import eas
 from benchmarks.long_kernels import SHAPES, load
 from eas import mk
 from eas.codegen.msl_text import Scope
+from eas.errors import CompileError
 from eas.metal_sim import toolchain
 from eas.schedule import nests
 from eas.trampoline import evaluate, every, reached
@@ -68,6 +69,24 @@ def test_pointers_that_come_far_point_to_the_same(runtime, tmp_path, monkeypatch
     load("pointers", 200, tmp_path)(X, y, 100, BLOCK=64, _grid=2)
     moved = [np.full(64, X[0], np.float64) * 100, np.full(64, X[1:101].sum(dtype=np.float64))]
     np.testing.assert_allclose(y[:100], (X[:128] + np.concatenate(moved))[:100], rtol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["if", "elif"])
+def test_chains_of_branches_run_or_name_the_line(head, tmp_path, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "interp")
+    lines = ["v = mk.load(x, 0)", "if n == 0:", "    v = v"]
+    for j in range(1, 300):
+        lines += [f"{head} n == {j}:", f"    v = v + {j}.0"]
+    monkeypatch.setitem(SHAPES, "branches", lambda n: [*lines, "mk.store(y, 0, v)"])
+    kernel, y = load("branches", len(head), tmp_path), np.zeros(1, np.float32)
+    if head == "if":
+        kernel(X, y, 7, BLOCK=1, _grid=1)
+        assert y[0] == X[0] + 7
+        return
+    with pytest.raises(CompileError, match="nested too deeply here for Python's stack") as caught:
+        kernel(X, y, 7, BLOCK=1, _grid=1)
+    assert "elif n == 299:" in str(caught.value) or "299.0" in str(caught.value)
+    assert "ifs that follow each other" in str(caught.value)
 
 
 def test_names_are_the_smallest_free_ones():
