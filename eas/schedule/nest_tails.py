@@ -75,8 +75,6 @@ def _fill_up(nest: NestLoops, plan: TailPlan) -> None:
 
 
 def _may_end_early(nest: NestLoops) -> bool:
-    if nest.counters:
-        return False
     return all(r.is_last and r.neutrals is not None for r in nest.reductions)
 
 

@@ -1,7 +1,7 @@
 """Where all masks of a nest are off: the lanes behind a bound hold one value, which is computed once.
 
 A block may be far longer than the row it covers. Behind the bound of its box masks a load gives its
-`other`, a store does nothing, and what follows from that is the same in all lanes. So the loops end
+`other`, a store or a histogram does nothing, and what follows from that is the same in all lanes. So the loops end
 at the bound; a reduction gets the constant as often as there are lanes left, and a block that later
 nests read keeps the constant beside its slot, which is not filled to the end. So does a block that a
 loop carries: the loop carries beside it how far its slot is filled, and the constant.
@@ -19,6 +19,8 @@ from eas.schedule.masks import Bounds, conjuncts
 from eas.schedule.target import CpuTarget
 from eas.trampoline import Definition, evaluate
 from eas.types import Type
+
+_MASKS = {"store": 2, "histogram": 1}  # the operand without which nothing is written or counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,8 @@ def tail_of(
     combined: list[Value] = []
     for inst in members:
         name = inst.op.name
-        if name == "store" and len(inst.operands) > 2 and values.is_off(inst.operands[2]):
+        mask = inst.operands[_MASKS[name] :] if name in _MASKS else ()
+        if mask and values.is_off(mask[0]):
             continue
         if name == "reduce" and (len(inst.operands) == 1 or inst in extremes):
             found = values.at(inst.operands[0])

@@ -7,6 +7,9 @@ import pytest
 
 import eas
 from eas import mk
+from eas.ir import walk
+from eas.schedule.cpu import schedule
+from eas.schedule.target import AVX2
 from tests.backend.launches import launch
 
 pytestmark = pytest.mark.every_width
@@ -195,3 +198,56 @@ def test_carried_blocks_are_filled_as_far_as_any_step_reached(backend, n):
     np.testing.assert_array_equal(out[:block], np.where(np.arange(block) < n, sums, 0))
     sums[:5] += 2 * x[:5]
     np.testing.assert_array_equal(out[block:], sums)
+
+
+@eas.kernel
+def counts_kernel(x, y, n, low, BINS: mk.constexpr, BLOCK: mk.constexpr):
+    c, bins = mk.arange(0, BLOCK), mk.arange(0, BINS)
+    keys = mk.load(x, c, c < n, other=1)
+    mk.store(y, bins, mk.histogram(keys, BINS, mask=c < n))
+    mk.store(y, BINS + bins, mk.histogram(keys, BINS))
+    mk.store(y, 2 * BINS + bins, mk.histogram(keys, BINS, mask=(c >= low) & (c < n)))
+    mk.store(y, 3 * BINS + bins, mk.histogram(keys, BINS, mask=c >= low))
+
+
+@pytest.mark.parametrize("bins", [5, 300])
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 1000, 4095, 4096])
+def test_histograms_count_up_to_their_own_bound(backend, n, bins):
+    low, block = 70, 4096
+    x = np.random.default_rng(n).integers(-2, bins + 2, n).astype(np.int32)
+    keys, lanes = np.concatenate([x, np.ones(block - n, np.int32)]), np.arange(block)
+    y = np.zeros((4, bins), np.int32)
+    launch(backend, counts_kernel, np.append(x, 0).astype(np.int32), y, n, low, grid=1, BINS=bins, BLOCK=block)
+    for got, mask in zip(y, (lanes < n, lanes >= 0, (lanes >= low) & (lanes < n), lanes >= low), strict=True):
+        chosen = keys[mask & (keys >= 0) & (keys < bins)]
+        np.testing.assert_array_equal(got, np.bincount(chosen, minlength=bins))
+
+
+@eas.kernel
+def one_histogram_kernel(x, y, n, BINS: mk.constexpr, BLOCK: mk.constexpr):
+    c = mk.arange(0, BLOCK)
+    mk.store(y, mk.arange(0, BINS), mk.histogram(mk.load(x, c, c < n), BINS, mask=c < n))
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 1000, 4095, 4096])
+def test_a_histogram_ends_with_its_keys(backend, n):
+    x, y = np.random.default_rng(n).integers(-2, 9, n + 1).astype(np.int32), np.zeros(7, np.int32)
+    launch(backend, one_histogram_kernel, x, y, n, grid=1, BINS=7, BLOCK=4096)
+    np.testing.assert_array_equal(y, np.histogram(x[:n], np.arange(8) - 0.5)[0])
+
+
+def histogram_code(target, bins, block):
+    """The loops that count, and the copies of their counters."""
+    key = np.zeros(1, np.int32)
+    compiled = one_histogram_kernel.compile(key, key.copy(), 1, BINS=bins, BLOCK=block)
+    scheduled = schedule(compiled.variant(frozenset(compiled.facts)).module, target)
+    loops = [i for i in walk(scheduled.body) if i.op.name == "loop" and any(j.op.name == "count" for j in i.regions[0].body)]
+    (copies,) = {j["copies"] for i in loops for j in i.regions[0].body if j.op.name == "count"}
+    constants = {i.out: i["value"] for i in walk(scheduled.body) if i.op.name == "const"}
+    return [constants.get(i.operands[1]) for i in loops], copies
+
+
+def test_no_step_of_a_histogram_is_behind_its_keys():
+    ends, _ = histogram_code(AVX2, 16, 1 << 17)
+    assert ends
+    assert 1 << 17 not in ends
