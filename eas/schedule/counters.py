@@ -10,7 +10,8 @@ from eas.schedule.elements import Elements, Index, Slot
 from eas.schedule.loops import Program
 from eas.types import Type
 
-_COPIES = 4  # of the counters, so that equal neighbours do not wait for each other
+# Copies of the counters, so that equal neighbours do not wait for each other, and the keys per counter that pay for them.
+_COPIES = ((16, 8), (8, 8), (4, 1), (2, 1))
 
 
 class Counters:
@@ -18,11 +19,16 @@ class Counters:
 
     def __init__(self, p: Program, inst: Inst) -> None:
         self.p, self.inst, self.bins = p, inst, inst["bins"]
-        self.copies = _COPIES if math.prod(inst.operands[0].shape) >= _COPIES * self.bins else 1
         # One more than there are bins, for what does not count.
         line = p.target.caches.line // dtypes.i32.nbytes
         self.stride = (self.bins + line) // line * line
+        self.copies = self._copies(math.prod(inst.operands[0].shape))
         self.slot = p.new_slot((self.copies, self.stride), dtypes.i32)
+
+    def _copies(self, keys: int) -> int:
+        """As many as stay in L1 beside the keys: less than half of it."""
+        fit = self.p.target.caches.l1 * 3 // 8 // (self.stride * dtypes.i32.nbytes)
+        return next((n for n, least in _COPIES if n <= fit and n * self.bins * least <= keys), 1)
 
     def clear(self) -> None:
         zeros = make("const", (), {"value": 0, "type": Type(dtypes.i32, self.slot.shape)})

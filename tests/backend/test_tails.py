@@ -251,3 +251,11 @@ def test_no_step_of_a_histogram_is_behind_its_keys():
     ends, _ = histogram_code(AVX2, 16, 1 << 17)
     assert ends
     assert 1 << 17 not in ends
+
+
+@pytest.mark.parametrize(
+    ("bins", "block", "copies"),
+    [(16, 1 << 17, 16), (256, 1 << 17, 8), (500, 1 << 17, 4), (1000, 1 << 17, 2), (4000, 1 << 17, 1), (16, 1024, 8), (256, 1024, 4), (256, 256, 1)],
+)
+def test_copies_of_counters_fit_l1_and_pay_for_themselves(bins, block, copies):
+    assert histogram_code(AVX2, bins, block)[1] == copies
