@@ -13,10 +13,10 @@ from eas import mk
 from eas.dtypes import DType, Kind
 from eas.lib.arrays import Array, check_small, dtype_of, fill, need, result
 from eas.lib.kernels import constexpr, kernel
-from eas.lib.sizes import sum_block
+from eas.lib.sizes import on_metal, sum_block
 
-HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins
-HISTOGRAM_STEPS = 16  # blocks that one program counts before it touches shared memory
+HISTOGRAM_KEYS = 1 << 17  # fewest that one program of many counts before it touches shared memory
+HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins: on Metal, or of a small array
 
 
 @kernel
@@ -52,14 +52,16 @@ def sum(x: Array, *, block: int | None = None) -> Any:
     return sums[0] if sums.size else dtype.type(0)
 
 
-def histogram(x: Array, bins: int, out: Array | None = None, *, block: int = HISTOGRAM_BLOCK) -> Array:
+def histogram(x: Array, bins: int, out: Array | None = None, *, block: int | None = None) -> Array:
     """How often (i32) each of 0 .. bins-1 occurs in an array of integers; other values do not count."""
     need(dtype_of(x).is_int, f"histogram needs integers, got {x.dtype}")
     check_small(x)
     counts = result(out, (bins,), np.int32, x)
     fill(counts, 0)
-    grid = mk.cdiv(x.size, HISTOGRAM_STEPS * block)
-    histogram_kernel[grid](x, counts, x.size, BINS=bins, STEPS=HISTOGRAM_STEPS, BLOCK=block)
+    keys = max(HISTOGRAM_KEYS, mk.next_power_of_2(16 * bins))
+    block = block or (HISTOGRAM_BLOCK if x.size <= HISTOGRAM_BLOCK or on_metal(x) else keys)
+    steps = mk.cdiv(keys, block)
+    histogram_kernel[mk.cdiv(x.size, steps * block)](x, counts, x.size, BINS=bins, STEPS=steps, BLOCK=block)
     return counts
 
 
