@@ -117,7 +117,7 @@ def stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return Reg("-1", "i32")
     nbytes = inst.operands[0].dtype.nbytes
     address = t.convert("ptrtoint", operands[0], "i64")
-    low = t.op("and", t.op("sub", t.like(0, address), address), t.like(STREAM_NBYTES - 1, address))
+    low = t.op("and", t.op("sub", t.like(0, address), address), t.like(inst["align"] - 1, address))
     head = t.convert("trunc", t.op("udiv", low, t.like(nbytes, low)), "i32")
     allowed = _is_large(emitter, inst, base)
     if nbytes < 4:  # no store of a single one gets past the cache

@@ -48,8 +48,11 @@ class StreamRow:
         self.streams = frozenset(streams)
         self.nbytes = streams[0].operands[0].dtype.nbytes
         self.piece = STREAM_NBYTES // self.nbytes
+        # Short rows share the lines at their ends with others that come much later, unless they start with a line.
+        self.is_short = nest.extent == nest.lanes
+        align = nest.p.target.caches.line if self.is_short else STREAM_NBYTES
         elements, first = nest.elements(), first_lane(nest.index(bases, self.e.const(0), 2))
-        self.heads = [self.e.emit("stream_head", elements.at(store.operands[0], first)) for store in streams]
+        self.heads = [self.e.emit("stream_head", elements.at(store.operands[0], first), align=align) for store in streams]
 
     def emit(self, ordinary: Callable[[], None]) -> None:
         """Past the cache if that pays in this launch, else by `ordinary` loops."""
@@ -63,7 +66,9 @@ class StreamRow:
 
     def _pays(self) -> Value:
         e, (head, *others) = self.e, self.heads
-        conditions = [e.emit("ge", head, e.const(0)), e.emit("ge", self.end, e.const(self.nest.lanes + self.piece))]
+        starts = e.emit("eq" if self.is_short else "ge", head, e.const(0))
+        room = self.nest.lanes if self.is_short else self.nest.lanes + self.piece
+        conditions = [starts, e.emit("ge", self.end, e.const(room))]
         conditions += [e.emit("eq", other, head) for other in others]
         if self.nbytes < _SINGLE_NBYTES:
             conditions.append(e.emit("eq", e.emit("and", self.end, e.const(self.piece - 1)), e.const(0)))
