@@ -23,7 +23,7 @@ from eas.lib.arrays import (
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.matmul import matmul as matrix_product
 from eas.lib.matmul import matvec
-from eas.lib.sizes import CACHES, PROGRAMS_PER_THREAD, dot_tiles, on_metal, power_of_2, tile
+from eas.lib.sizes import CACHES, PROGRAMS_PER_THREAD, dot_tiles, even_tile, on_metal, power_of_2, tile
 from eas.runtime.host_cpu import num_threads
 
 INT8_ROWS = 32
@@ -116,6 +116,11 @@ def linear(x: Array, weight: Array, bias: Array | None = None, out: Array | None
     return out
 
 
+def int8_tiles(m: int, k: int, metal: bool) -> tuple[int, int]:
+    """(BM, BK); on the CPU blocks end soon behind their rows, because masked bytes are read one by one there."""
+    return tile(m, INT8_ROWS), tile(k, INT8_COLS) if metal else even_tile(k, INT8_COLS)
+
+
 def int8_matvec(weight: Array, scale: Array, x: Array, out: Array | None = None) -> Array:
     """(weight * scale[:, None]) @ x of int8 [M, K], floats [M] and [..., K]; weights are read as bytes."""
     need(weight.ndim == 2 and dtype_of(weight).name == "i8" and x.ndim >= 1 and x.shape[-1] == weight.shape[1],
@@ -125,7 +130,7 @@ def int8_matvec(weight: Array, scale: Array, x: Array, out: Array | None = None)
     check_vector(scale, m, "scale")
     check_small(weight, x)
     out = result(out, (*x.shape[:-1], m), x.dtype, x)
-    bm, bk = tile(m, INT8_ROWS), tile(k, INT8_COLS)
+    bm, bk = int8_tiles(m, k, metal=on_metal(x))
     int8_matvec_kernel[mk.cdiv(m, bm), leading(x.shape[:-1])](weight, scale, x, out, m, k, BM=bm, BK=bk)
     return out
 

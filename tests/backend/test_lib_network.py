@@ -10,6 +10,7 @@ import pytest
 
 import eas
 from eas import lib
+from eas.lib.linear import INT8_COLS, int8_tiles
 from tests.backend import lib_arrays
 from tests.backend.lib_arrays import F16, F32, F64, normal
 
@@ -160,6 +161,15 @@ def test_int8_matvec(backend, rng, shape, batch):
     assert np.abs(q * scale[:, None] - weight).max() <= 0.5001 * scale.max()
     want = x.astype(F64) @ (q.astype(F64) * scale[:, None]).T
     close(lib.int8_matvec(q, scale, x), want, scale=math.sqrt(shape[1]) * 4)
+
+
+@pytest.mark.parametrize("k", [1, 100, 777, 1024, 1500, 4099])
+def test_blocks_of_int8_rows_end_soon_behind_them(k):
+    """Of which masked bytes are read one by one: 777 columns in a block of 1024 took five times as long."""
+    _, bk = int8_tiles(64, k, metal=False)
+    steps = -(-k // bk)
+    assert bk <= INT8_COLS
+    assert steps * bk - k < 16 * steps
 
 
 def conv2d(x, w, stride, padding, dilation, groups):
