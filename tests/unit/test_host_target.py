@@ -14,6 +14,7 @@ from eas.frontend.globals_read import Dependencies
 from eas.runtime import get_runtime, host_target, jit
 from eas.runtime.host_cpu import HostCpu
 from eas.runtime.host_target import _V2, _V3, _V4, _apple_caches, _linux_caches, host_key, target_of
+from eas.runtime.keys import Form, Settings
 from eas.schedule.target import AVX2, AVX512, LEVELS, NEON, SSE, Caches
 from tests.unit.fixed_target import possible_levels
 
@@ -137,7 +138,8 @@ def test_every_field_of_a_target_is_in_the_keys():
     changed += [dataclasses.replace(AVX2, caches=dataclasses.replace(Caches(), **{f.name: 99})) for f in dataclasses.fields(Caches)]
     identity = warm_start.Identity("key", "file", Dependencies())
     assert len({jit.object_key("text", "quick", t) for t in (AVX2, *changed)}) == 1 + len(changed)
-    assert len({warm_start._variant_key(identity, warm_start.Form(frozenset(), False, False, t)) for t in (AVX2, *changed)}) == 1 + len(changed)
+    form = Form(frozenset(), Settings(False, False, "native"))
+    assert len({warm_start._variant_key(identity, form, t) for t in (AVX2, *changed)}) == 1 + len(changed)
 
 
 @needs_cpu
