@@ -27,6 +27,7 @@ Pipeline = Literal["plain", "quick", "full"]
 
 DEFAULT_PIPELINE: Pipeline = "quick"
 _MANY_BLOCKS = 1500  # basic blocks, from which on LLVM's time must not grow with their square
+_TOO_MANY_BLOCKS = 8000  # from which on LLVM's code generator takes minutes unless it optimises nothing
 
 _CACHE_FORMAT = "object-1"
 
@@ -98,8 +99,13 @@ def compile_object(
 
 def _object_file(text: str, pipeline: Pipeline, target: CpuTarget) -> bytes:
     with _llvm_lock:
-        compiler = _host_compiler(pipeline, *_llvm_names(target))
+        compiler = _host_compiler(_affordable(text, pipeline), *_llvm_names(target))
         return bytes(compiler.machine.emit_object(compiler.optimised(text)))
+
+
+def _affordable(text: str, pipeline: Pipeline) -> Pipeline:
+    """The pipeline that was asked for, or none at all for a text of too many blocks."""
+    return "plain" if pipeline == "quick" and text.count(":\n") > _TOO_MANY_BLOCKS else pipeline
 
 
 def _interruptible(work: Callable[[], bytes]) -> bytes:
@@ -120,7 +126,7 @@ def asm(
 ) -> str:
     """The assembly that `load` would run."""
     with _llvm_lock:
-        compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
+        compiler = _host_compiler(_affordable(text, pipeline), *_llvm_names(target or host_target()))
         return str(compiler.machine.emit_assembly(compiler.optimised(text)))
 
 

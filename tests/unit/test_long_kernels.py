@@ -11,6 +11,7 @@ from eas import mk
 from eas.codegen.msl_text import Scope
 from eas.errors import CompileError
 from eas.metal_sim import toolchain
+from eas.runtime import jit
 from eas.schedule import nests
 from eas.trampoline import evaluate, every, reached
 
@@ -226,3 +227,20 @@ def test_static_range_unrolls():
     text = str(static_loop.compile(np.zeros(1, np.float32)).traced)
     assert " for " not in text
     assert text.count(" add ") == 40
+
+
+def test_texts_of_very_many_blocks_are_not_optimised(monkeypatch):
+    text = "".join(f"b{j}:\n" for j in range(20))
+    assert jit._affordable(text, "quick") == "quick"
+    monkeypatch.setattr(jit, "_TOO_MANY_BLOCKS", 19)
+    assert [jit._affordable(text, p) for p in ("plain", "quick", "full")] == ["plain", "plain", "full"]
+
+
+def test_kernels_of_very_many_blocks_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setattr(jit, "_TOO_MANY_BLOCKS", 1)
+    y, want = np.zeros_like(X), np.zeros_like(X)
+    load("masked stores", 23, tmp_path)(X, y, 50, BLOCK=64, _grid=1)
+    for j in range(23):
+        want[2 * j + 1 : 50 + j] = X[j + 1 : 50]
+    np.testing.assert_array_equal(y, want)
