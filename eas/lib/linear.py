@@ -23,7 +23,15 @@ from eas.lib.arrays import (
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.matmul import matmul as matrix_product
 from eas.lib.matmul import matvec
-from eas.lib.sizes import CACHES, PROGRAMS_PER_THREAD, dot_tiles, even_tile, on_metal, power_of_2, tile
+from eas.lib.sizes import (
+    CACHES,
+    PROGRAMS_PER_THREAD,
+    dot_tiles,
+    even_tile,
+    on_metal,
+    power_of_2,
+    tile,
+)
 from eas.runtime.host_cpu import num_threads
 
 INT8_ROWS = 32
