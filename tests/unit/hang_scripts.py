@@ -20,6 +20,7 @@ PRELUDE = """
 import faulthandler
 faulthandler.dump_traceback_later({limit} - 5, exit=True)
 import ctypes, gc, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background may have it ignored
 import numpy as np
 import eas
 from eas.runtime import get_runtime

@@ -17,8 +17,6 @@ needs_sim = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason="
 
 # Sends SIGINT to this process 0.3 s from now, and knows when.
 INTERRUPT = """
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests in the background may have it ignored
-
 def interrupt(after=0.3):
     def send():
         time.sleep(after)
