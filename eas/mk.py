@@ -20,6 +20,7 @@ from eas.frontend.constexpr import constexpr
 from eas.frontend.lang_sizes import cdiv, next_power_of_2
 
 if TYPE_CHECKING:
+    from eas.frontend.lang_activation import gelu, leaky_relu, relu, silu, softplus
     from eas.frontend.lang_cast import (
         cast, to_bf16, to_bool, to_f16, to_f32, to_f64, to_i8, to_i16, to_i32, to_i64, to_u8,
         to_u16, to_u32, to_u64,
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
         philox, rand, rand4x, randint, randint4x, randn, randn4x,
     )
     from eas.frontend.lang_reduce import (
-        all, any, argmax, argmin, cumprod, cumsum, max, mean, min, prod, softmax, sum, xor_sum,
+        all, any, argmax, argmin, cumprod, cumsum, log_softmax, logsumexp, max, mean, min, prod,
+        softmax, std, sum, var, xor_sum,
     )
     from eas.frontend.lang_shape import (
         broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
@@ -86,29 +88,30 @@ __all__ = [
     "copysign", "cos", "cosh", "ctz", "cumprod", "cumsum", "debug_barrier", "device_assert",
     "device_print", "div_trunc", "dot", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
     "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
-    "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "histogram", "hypot",
-    "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
-    "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "lgamma", "load", "local_id",
-    "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "max",
-    "max_constancy", "max_contiguous", "maximum", "mean", "min", "minimum", "mma", "mma_store",
-    "mma_zero", "mulhi", "multiple_of", "next_power_of_2", "num_programs", "ones", "permute",
-    "philox", "popcount", "pow", "prod", "program_id", "rand", "rand4x", "randint", "randint4x",
-    "randn", "randn4x", "range", "ravel", "reduce", "rem", "reshape", "round", "rsqrt", "sg_id",
-    "sigmoid", "sign", "signbit", "simd_all", "simd_and", "simd_any", "simd_ballot",
-    "simd_broadcast", "simd_max", "simd_min", "simd_or", "simd_prefix_exclusive_product",
+    "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
+    "hypot", "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
+    "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "leaky_relu", "lgamma",
+    "load", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
+    "logical_not", "logical_or", "logsumexp", "max", "max_constancy", "max_contiguous",
+    "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
+    "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod",
+    "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
+    "ravel", "reduce", "relu", "rem", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
+    "signbit", "silu", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",
+    "simd_max", "simd_min", "simd_or", "simd_prefix_exclusive_product",
     "simd_prefix_exclusive_sum", "simd_prefix_inclusive_product", "simd_prefix_inclusive_sum",
     "simd_product", "simd_shuffle", "simd_shuffle_down", "simd_shuffle_up", "simd_shuffle_xor",
-    "simd_sum", "simd_xor", "sin", "sinh", "softmax", "sort", "split", "sqrt", "squeeze",
-    "static_assert", "static_print", "static_range", "store", "sum", "tan", "tanh", "tid",
-    "to_bf16", "to_bool", "to_f16", "to_f32", "to_f64", "to_i16", "to_i32", "to_i64", "to_i8",
-    "to_tensor", "to_u16", "to_u32", "to_u64", "to_u8", "topk", "trans", "trunc", "u16", "u32",
-    "u64", "u8", "uint16", "uint32", "uint64", "uint8", "umulhi", "unsqueeze", "view", "where",
-    "xor_sum", "zeros", "zeros_like",
+    "simd_sum", "simd_xor", "sin", "sinh", "softmax", "softplus", "sort", "split", "sqrt",
+    "squeeze", "static_assert", "static_print", "static_range", "std", "store", "sum", "tan",
+    "tanh", "tid", "to_bf16", "to_bool", "to_f16", "to_f32", "to_f64", "to_i16", "to_i32",
+    "to_i64", "to_i8", "to_tensor", "to_u16", "to_u32", "to_u64", "to_u8", "topk", "trans",
+    "trunc", "u16", "u32", "u64", "u8", "uint16", "uint32", "uint64", "uint8", "umulhi",
+    "unsqueeze", "var", "view", "where", "xor_sum", "zeros", "zeros_like",
 ]
 
 
 _FAMILIES = (
-    "cast", "dot", "fold", "index", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
+    "activation", "cast", "dot", "fold", "index", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
 )
 
 
@@ -123,6 +126,7 @@ def _load() -> None:
     """Make every function; also gives traced values their operators."""
     from eas.frontend import operators
     from eas.frontend.builder import hiding_our_frames
+    from eas.frontend.spellings import spelled
 
     defined = {
         key: value
@@ -133,7 +137,7 @@ def _load() -> None:
     }
     for each in __all__:
         if each in defined:  # an error outside of a kernel shows the caller's line, not ours
-            globals().setdefault(each, hiding_our_frames(defined[each]))
+            globals().setdefault(each, hiding_our_frames(spelled(defined[each], f"mk.{each}")))
 
 
 def __dir__() -> list[str]:

@@ -116,6 +116,7 @@ MK_TITLES = {
     "lang_index": "Ids and filled blocks",
     "lang_memory": "Loads, stores, atomics",
     "lang_math": "Elementwise functions",
+    "lang_activation": "Activation functions",
     "lang_cast": "Conversions",
     "lang_reduce": "Reductions and scans",
     "lang_fold": "Reductions and scans by a function of your own",

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -243,7 +243,7 @@ def current(word: str = "mk functions") -> Builder:
     return builder
 
 
-def hiding_our_frames(fn: FunctionType) -> Callable[..., Any]:
+def hiding_our_frames(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with a traceback that starts at its caller when it is used outside of a kernel."""
 
     @functools.wraps(fn)

@@ -9,11 +9,12 @@ import numpy as np
 
 from eas import dtypes
 from eas.dtypes import DType
-from eas.errors import TypeMismatch
+from eas.errors import ShapeMismatch, TypeMismatch
 from eas.frontend import values
 from eas.frontend.builder import current
+from eas.frontend.hints import first_argument
 from eas.frontend.lang_fold import fold, keep, need_block, prepare
-from eas.frontend.lang_math import exp, fdiv, maximum, minimum
+from eas.frontend.lang_math import exp, fdiv, isfinite, log, maximum, minimum, sqrt, where
 from eas.frontend.lang_shape import reshape, static_axis
 from eas.frontend.values import (
     Block,
@@ -24,6 +25,7 @@ from eas.frontend.values import (
     fit,
     lanewise,
     static_dtype,
+    static_int,
     to_bool,
 )
 
@@ -86,6 +88,34 @@ def mean(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
     return cast_to(emit("div", *fit("mean", [total, float(count)])), result)
 
 
+def var(x: Operand, axis: int | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
+    """Mean of squared distances from the mean, over n - correction elements, in f32 (f64 for f64) and rounded once."""
+    block = need_block("var", x)
+    return cast_to(_variance("var", block, axis, keep_dims, correction), dtypes.div_type(block.dtype))
+
+
+def std(x: Operand, axis: int | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
+    """The square root of `var`, rounded once."""
+    block = need_block("std", x)
+    return cast_to(sqrt(_variance("std", block, axis, keep_dims, correction)), dtypes.div_type(block.dtype))
+
+
+def _variance(name: str, block: Block, axis: Any, keep_dims: bool, correction: Any) -> Block:
+    wide = _computed(name, block)
+    apart = lanewise("sub", wide, mean(wide, axis, keep_dims=True))
+    count = block.numel if axis is None else block.shape[static_axis(name, axis, block.ndim)]
+    left = count - static_int(correction, f"the correction of {name}")
+    if left < 1:
+        raise ShapeMismatch(f"{name} of {count} elements with a correction of {correction}", hint="leave the correction out", loc=current().here())
+    return fdiv(_fold_one(name, "add", lanewise("mul", apart, apart), axis, keep_dims), float(left))
+
+
+def _computed(name: str, block: Block) -> Block:
+    """A block in the float type that sums of it are computed in: f64 of f64, else f32."""
+    wide = cast_to(block, accumulation(name, block.dtype))
+    return wide if wide.dtype.is_float else cast_to(block, dtypes.f32)
+
+
 def cumsum(x: Operand, axis: int = 0, reverse: bool = False, dtype: Any = None) -> Block:
     """Inclusive prefix sums along an axis, from the end if `reverse`; widened as `sum`."""
     return _running("cumsum", "add", x, axis, reverse, dtype)
@@ -112,60 +142,54 @@ def _running(name: str, row: str, x: Any, axis: Any, reverse: bool, dtype: Any) 
 # --- extremes and truth -----------------------------------------------------------------------
 
 
-def max(
-    x: Operand,
-    *rest: Any,
-    axis: int | None = None,
-    return_indices: bool = False,
-    keep_dims: bool = False,
-) -> Any:
-    """max(x, axis=None) is the largest along an axis, or of all, NaN if one is NaN; max(a, b, ...) the largest per element. A Python int after a block is an axis: write maximum(x, 0) to compare with 0."""
+def max(x: Operand, *rest: Any, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+    """max(x, axis=None) is the largest along an axis, or of all, NaN if one is NaN; max(a, b, ...) the largest per element. max(x, 0) of a block could mean both and is refused."""
     return _extreme("max", x, rest, axis, return_indices, keep_dims)
 
 
-def min(
-    x: Operand,
-    *rest: Any,
-    axis: int | None = None,
-    return_indices: bool = False,
-    keep_dims: bool = False,
-) -> Any:
-    """min(x, axis=None) is the smallest along an axis, or of all, NaN if one is NaN; min(a, b, ...) the smallest per element. A Python int after a block is an axis: write minimum(x, 0) to compare with 0."""
+def min(x: Operand, *rest: Any, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+    """min(x, axis=None) is the smallest along an axis, or of all, NaN if one is NaN; min(a, b, ...) the smallest per element. min(x, 0) of a block could mean both and is refused."""
     return _extreme("min", x, rest, axis, return_indices, keep_dims)
 
 
-def _extreme(
-    name: str, x: Any, rest: tuple[Any, ...], axis: Any, return_indices: bool, keep_dims: bool
-) -> Any:
-    if rest and axis is None:
-        if not _names_axis(x, rest):
+def max_along(x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+    """The largest along an axis, or of all: what x.max(axis) is."""
+    return _extreme("max", x, (), axis, return_indices, keep_dims)
+
+
+def min_along(x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+    """The smallest along an axis, or of all: what x.min(axis) is."""
+    return _extreme("min", x, (), axis, return_indices, keep_dims)
+
+
+def _extreme(name: str, x: Any, rest: tuple[Any, ...], axis: Any, return_indices: bool, keep_dims: bool) -> Any:
+    if rest and axis is None and not keep_dims and not return_indices:
+        if not _may_be_axis(x, rest):
             return (maximum if name == "max" else minimum)(x, *rest)
-        axis, flags = rest[0], rest[1:]
-        return_indices = flags[0] if flags else return_indices
-        keep_dims = flags[1] if len(flags) > 1 else keep_dims
+        flags = rest[1:]
+        if not flags and rest[0] is not None:
+            raise _ambiguous(name, rest[0])
+        axis, return_indices, keep_dims = rest[0], builtins.any(flags[:1]), builtins.any(flags[1:])
     elif rest:
-        raise TypeMismatch(
-            f"{name} got both an axis and further values",
-            hint=f"mk.{name}(x, axis=0) reduces, mk.{name}imum(a, b) compares",
-            loc=current().here(),
-        )
+        raise TypeMismatch(f"{name} got both an axis and further values", hint=f"mk.{name}(x, axis=0) reduces, mk.{name}imum(a, b) compares", loc=current().here())
     if return_indices:
         return _arg_extreme(name, name, x, axis, keep_dims)
     rows = {"max": "or", "min": "and"} if as_block(x).dtype.is_bool else {}
     return _fold_one(name, rows.get(name, name), x, axis, keep_dims)
 
 
-def _names_axis(x: Any, rest: tuple[Any, ...]) -> bool:
-    """Whether max(x, *rest) is max(x, axis, return_indices, keep_dims)."""
+def _may_be_axis(x: Any, rest: tuple[Any, ...]) -> bool:
+    """Whether max(x, *rest) can be read as max(x, axis, return_indices, keep_dims)."""
     axis, *flags = rest
     is_axis = axis is None or (isinstance(axis, (int, np.integer)) and not isinstance(axis, bool))
     has_axes = isinstance(x, Block) and bool(x.shape)
-    return (
-        has_axes
-        and is_axis
-        and len(flags) <= 2
-        and builtins.all(isinstance(f, bool) for f in flags)
-    )
+    return has_axes and is_axis and len(flags) <= 2 and builtins.all(isinstance(f, bool) for f in flags)
+
+
+def _ambiguous(name: str, number: int) -> TypeMismatch:
+    place = current().here()
+    block = first_argument(place)
+    return TypeMismatch(f"mk.{name}({block}, {number}) could reduce along axis {number}, or compare each element with {number}", hint=f"write mk.{name}({block}, axis={number}) to reduce, mk.{name}imum({block}, {number}) to compare", loc=place)
 
 
 def argmax(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
@@ -220,8 +244,33 @@ def xor_sum(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Blo
 def softmax(x: Operand, axis: int = -1) -> Block:
     """exp(x - max) / sum along an axis, in f32 (f64 for f64) and rounded once; f32 of integers."""
     block = need_block("softmax", x)
-    wide = cast_to(block, accumulation("softmax", block.dtype))
-    wide = wide if wide.dtype.is_float else cast_to(block, dtypes.f32)
-    powers = exp(lanewise("sub", wide, max(wide, axis=axis, keep_dims=True)))
+    wide = _computed("softmax", block)
+    powers = exp(lanewise("sub", wide, max_along(wide, axis, keep_dims=True)))
     shares = fdiv(powers, sum(powers, axis, keep_dims=True))
     return cast_to(shares, dtypes.div_type(block.dtype))
+
+
+def log_softmax(x: Operand, axis: int = -1) -> Block:
+    """The logarithm of `softmax`, which does not lose small shares."""
+    block = need_block("log_softmax", x)
+    wide = _computed("log_softmax", block)
+    apart = lanewise("sub", wide, max_along(wide, axis, keep_dims=True))
+    return cast_to(lanewise("sub", apart, log(sum(exp(apart), axis, keep_dims=True))), dtypes.div_type(block.dtype))
+
+
+def logsumexp(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
+    """log(sum(exp(x))) along an axis, or of all, which does not overflow; -inf of nothing but -inf."""
+    block = need_block("logsumexp", x)
+    wide = _computed("logsumexp", block)
+    top = max_along(wide, axis, keep_dims=True)
+    finite = where(isfinite(top), top, 0.0)
+    total = log(sum(exp(lanewise("sub", wide, finite)), axis, keep_dims=True)) + finite
+    shown = total if keep_dims else reshape(total, _without(block.shape, axis))
+    return cast_to(shown, dtypes.div_type(block.dtype))
+
+
+def _without(shape: tuple[int, ...], axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return ()
+    at = static_axis("logsumexp", axis, len(shape))
+    return shape[:at] + shape[at + 1 :]

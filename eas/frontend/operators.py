@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from eas import dtypes
 from eas.errors import TypeMismatch
 from eas.frontend import (
+    lang_activation,
     lang_cast,
     lang_dot,
     lang_fold,
@@ -20,6 +22,7 @@ from eas.frontend import (
 )
 from eas.frontend.builder import current
 from eas.frontend.lang_memory import shift
+from eas.frontend.spellings import spelled
 from eas.frontend.values import (
     Block,
     cast_to,
@@ -185,16 +188,22 @@ class Operators:
     __getitem__ = lang_shape.item
 
     to, cast = lang_cast.cast, lang_cast.cast
-    abs, floor, ceil, sqrt, rsqrt = (
-        lang_math.abs,
-        lang_math.floor,
-        lang_math.ceil,
-        lang_math.sqrt,
-        lang_math.rsqrt,
-    )
-    exp, exp2, log, log2 = lang_math.exp, lang_math.exp2, lang_math.log, lang_math.log2
-    sin, cos, erf, sigmoid = lang_math.sin, lang_math.cos, lang_math.erf, lang_math.sigmoid
-    logical_and, logical_or, cdiv = lang_math.logical_and, lang_math.logical_or, lang_index.cdiv
+    abs, sign, floor, ceil, trunc = lang_math.abs, lang_math.sign, lang_math.floor, lang_math.ceil, lang_math.trunc
+    sqrt, rsqrt, cbrt, sigmoid, clamp = lang_math.sqrt, lang_math.rsqrt, lang_math.cbrt, lang_math.sigmoid, lang_math.clamp
+    exp, exp2, exp10, expm1 = lang_math.exp, lang_math.exp2, lang_math.exp10, lang_math.expm1
+    log, log2, log10, log1p = lang_math.log, lang_math.log2, lang_math.log10, lang_math.log1p
+    sin, cos, tan = lang_math.sin, lang_math.cos, lang_math.tan
+    asin, acos, atan = lang_math.asin, lang_math.acos, lang_math.atan
+    sinh, cosh, tanh = lang_math.sinh, lang_math.cosh, lang_math.tanh
+    asinh, acosh, atanh = lang_math.asinh, lang_math.acosh, lang_math.atanh
+    erf, erfc, lgamma = lang_math.erf, lang_math.erfc, lang_math.lgamma
+    isnan, isinf, isfinite, signbit = lang_math.isnan, lang_math.isinf, lang_math.isfinite, lang_math.signbit
+    maximum, minimum, pow, fmod = lang_math.maximum, lang_math.minimum, lang_math.pow, lang_math.fmod
+    relu, softplus, silu, gelu = lang_activation.relu, lang_activation.softplus, lang_activation.silu, lang_activation.gelu
+    round = _rounded
+    leaky_relu = lang_activation.leaky_relu
+    logical_and, logical_or, logical_not = lang_math.logical_and, lang_math.logical_or, lang_math.logical_not
+    cdiv = lang_index.cdiv
     sum, prod, mean, xor_sum = (
         lang_reduce.sum,
         lang_reduce.prod,
@@ -202,12 +211,14 @@ class Operators:
         lang_reduce.xor_sum,
     )
     max, min, argmax, argmin = (
-        lang_reduce.max,
-        lang_reduce.min,
+        lang_reduce.max_along,
+        lang_reduce.min_along,
         lang_reduce.argmax,
         lang_reduce.argmin,
     )
-    any, all, softmax = lang_reduce.any, lang_reduce.all, lang_reduce.softmax
+    any, all = lang_reduce.any, lang_reduce.all
+    var, std = lang_reduce.var, lang_reduce.std
+    softmax, log_softmax, logsumexp = lang_reduce.softmax, lang_reduce.log_softmax, lang_reduce.logsumexp
     cumsum, cumprod = lang_reduce.cumsum, lang_reduce.cumprod
     reduce, associative_scan = lang_fold.reduce, lang_fold.associative_scan
     reshape, view, ravel = lang_shape.reshape, lang_shape.view, lang_shape.ravel
@@ -224,6 +235,11 @@ class Operators:
     )
 
 
+def _as_method(name: str, value: Any) -> Any:
+    """What stands in `Block`: a named method also takes the parameter names of other libraries."""
+    return spelled(value, f"x.{name}") if isinstance(value, FunctionType) and not name.startswith("__") else value
+
+
 for _name, _value in vars(Operators).items():
     if _name not in ("__doc__", "__module__", "__slots__", "__qualname__", "__hash__"):
-        setattr(Block, _name, _value)
+        setattr(Block, _name, _as_method(_name, _value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eas import config, mk
 from eas.frontend.builder import is_body_of, is_our_frame
+from eas.frontend.spellings import NO_SUCH_NAME
 from eas.frontend.values import Block
 
 # What other languages call it, where the letters do not tell.
@@ -34,11 +35,13 @@ def show_to_user(error: BaseException) -> None:
 
 
 def _suggest_name(error: AttributeError) -> None:
-    if error.obj is not mk and not isinstance(error.obj, Block):
+    if not error.name or (error.obj is not mk and not isinstance(error.obj, Block)):
         return
-    name = error.name or ""
+    name, of_mk = error.name, error.obj is mk
     known = [word for word in dir(error.obj) if not word.startswith("_")]
-    near = (_ELSEWHERE.get(name) if error.obj is mk else None) or config.closest(name, known)
-    note = f"  hint: did you mean {'mk' if error.obj is mk else 'x'}.{near}?"
-    if near and note not in getattr(error, "__notes__", ()):  # an error may pass two of our entries
-        error.add_note(note)
+    near = (_ELSEWHERE.get(name) if of_mk else None) or config.closest(name, known)
+    owner = "mk" if of_mk else "x"
+    hint = NO_SUCH_NAME.get(name) if of_mk else None
+    if hint or near:
+        error.add_note(f"  hint: {hint or f'did you mean {owner}.{near}?'}")
+        error.name = None  # Python would ask "Did you mean" once more, and so would the next of our entries

@@ -220,8 +220,8 @@ def neutral_kernel(x, out, ROWS: eas.constexpr, BLOCK: eas.constexpr):
     v = mk.load(x, mk.arange(0, ROWS)[:, None] * BLOCK + mk.arange(0, BLOCK)[None, :])
     mk.store(out, 0, mk.sum(mk.sum(v, 0)))
     mk.store(out, 1, mk.sum(mk.sum(v, 1)))
-    mk.store(out, 2, mk.max(mk.max(v, 0)))
-    mk.store(out, 3, mk.min(mk.min(v, 1)))
+    mk.store(out, 2, mk.max(mk.max(v, axis=0)))
+    mk.store(out, 3, mk.min(mk.min(v, axis=1)))
     mk.store(out, 4, mk.max(mk.cumsum(mk.sum(v, 0))))
 
 

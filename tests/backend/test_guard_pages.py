@@ -216,7 +216,7 @@ def tiles_kernel(x, turned, by_row, by_column, M, N, BM: eas.constexpr, BN: eas.
     v = mk.load(x, i[:, None] * N + j[None, :], inside)
     mk.store(turned, j[None, :] * M + i[:, None], v, inside)
     mk.store(by_row, i * mk.num_programs(0) + mk.program_id(0), mk.sum(v, 1), i < M)
-    mk.store(by_column, j * mk.num_programs(1) + mk.program_id(1), mk.max(v, 0), j < N)
+    mk.store(by_column, j * mk.num_programs(1) + mk.program_id(1), mk.max(v, axis=0), j < N)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])

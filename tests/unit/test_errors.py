@@ -334,7 +334,11 @@ def test_unknown_names_get_the_closest_one():
     def foreign(y):
         mk.store(mk.shared(4), 0, mk.load(y, 0))
 
+    def block_pointer(y):
+        mk.make_block_ptr(y, (8,), (1,), (0,), (8,), (0,))
+
     for kernel, text, note in (
+        (block_pointer, "module 'eas.mk' has no attribute 'make_block_ptr'", "  hint: address memory with offsets: mk.load(x + i[:, None] * stride + j[None, :], mask=...)"),
         (foreign, "module 'eas.mk' has no attribute 'shared'", "  hint: did you mean mk.alloc_tg?"),
         (misspelt, "module 'eas.mk' has no attribute 'sigmiod'", "  hint: did you mean mk.sigmoid?"),
         (attribute, "'Block' object has no attribute 'shpae'", "  hint: did you mean x.shape?"),
@@ -344,3 +348,6 @@ def test_unknown_names_get_the_closest_one():
                 launched(F)
             assert str(caught_error.value) == text
             assert caught_error.value.__notes__ == [note]
+            shown = "".join(traceback.format_exception(caught_error.value))
+            assert shown.count("hint:") == 1
+            assert "Did you mean" not in shown  # Python's own suggestion would be a second one

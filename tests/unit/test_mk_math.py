@@ -36,6 +36,38 @@ def test_float_functions(name):
     )
 
 
+@pytest.mark.parametrize("name", UNARY)
+def test_float_functions_are_methods(name):
+    def kernel(x):
+        v = mk.load(x, 0)
+        assert getattr(v, name)().type == getattr(mk, name)(v).type
+
+    lines_of(kernel, x=ptr(mk.f32))
+
+
+ACTIVATIONS: dict[str, Any] = {
+    "relu": lambda x: np.maximum(x, 0), "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x), "softplus": lambda x: np.logaddexp(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)), "gelu": lambda x: x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name, dtype):
+    x = np.array([-90, -7.5, -1, -0.1, 0, 0.2, 1, 3, 80], dtype)
+    want = ACTIVATIONS[name](x.astype(np.float64))
+    rtol = {np.float16: 2e-3, np.float32: 4e-6, np.float64: 1e-13}[dtype]
+    atol = {np.float16: 1e-4, np.float32: 1e-7, np.float64: 1e-14}[dtype]
+    for form in (getattr(mk, name), lambda v: getattr(v, name)()):
+        np.testing.assert_allclose(elementwise(form, x, out=dtype), want, rtol=rtol, atol=atol)
+
+
+def test_gelu_by_tanh():
+    x = np.linspace(-4, 4, 9).astype(np.float32)
+    want = 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
+    np.testing.assert_allclose(elementwise(lambda v: mk.gelu(v, approximate="tanh"), x, out=np.float32), want, rtol=1e-5, atol=1e-6)
+
+
 def test_float_predicates_and_bit_functions():
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 1.5], np.float32)
     for name in ("isnan", "isinf", "isfinite", "signbit"):

@@ -106,16 +106,75 @@ def test_max_with_indices():
         )
 
 
-def test_an_integer_after_a_block_is_an_axis_and_after_a_scalar_a_value():
+def test_an_integer_after_a_block_is_refused_and_after_a_scalar_a_value():
     def kernel(x):
         i = mk.arange(8)
-        assert mk.max(i, 0).shape == ()
+        assert i.max(0).shape == mk.max(i, axis=0).shape == mk.max(i, None).shape == ()
         assert mk.max(i, 0.0).shape == (8,)
         assert mk.max(i, i).shape == (8,)
         assert mk.maximum(i, 0).shape == (8,)
         assert mk.max(x, 0).shape == ()
 
     lines_of(kernel, x=Type(mk.i32))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_max_with_one_integer_names_both_meanings(name):
+    def kernel():
+        v = mk.arange(8)
+        getattr(mk, name)(v + 1, 0)
+
+    with pytest.raises(TypeMismatch) as caught:
+        lines_of(kernel)
+    text = str(caught.value)
+    assert "could reduce along axis 0, or compare each element with 0" in text
+    assert f"axis=0) to reduce, mk.{name}imum(" in text
+
+
+def test_the_words_of_numpy_and_torch_are_taken():
+    for form in (
+        lambda x: x.sum(dim=1, keepdim=True),
+        lambda x: mk.sum(x, axis=1, keepdims=True),
+        lambda x: x.sum(1, True),
+    ):
+        np.testing.assert_allclose(whole(form, X[0], (4, 1), np.float32), X[0].sum(1, keepdims=True), rtol=1e-6)
+    np.testing.assert_array_equal(whole(lambda x: mk.sort(x, dim=0), X[0], X[0].shape, np.float32), np.sort(X[0], 0))
+
+
+def test_words_that_mean_nothing_get_a_hint():
+    def twice(x):
+        mk.sum(mk.arange(8), dim=0, axis=0)
+
+    def unknown(x):
+        mk.arange(8).sum(axsi=0)
+
+    def triton(x):
+        mk.load(x, mk.arange(8), boundary_check=(0,))
+
+    for kernel, said in ((twice, "got dim and axis, which are the same"), (unknown, "x.sum has no parameter axsi"), (triton, "mk.load has no parameter boundary_check")):
+        with pytest.raises(TypeMismatch, match=said):
+            lines_of(kernel, x=ptr(mk.f32))
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("correction", [0, 1])
+def test_variance(axis, correction):
+    x = X[0] * 3 + 100
+    for form, want in ((mk.var, x.astype(np.float64).var(axis, ddof=correction)), (mk.std, x.astype(np.float64).std(axis, ddof=correction))):
+        got = whole(lambda v, f=form: f(v, axis, correction=correction), x, np.shape(want), np.float32)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    assert types_in(mk.var, mk.f16)[1] == "f16"
+
+
+def test_log_of_sums():
+    x = X[0] * 50
+    wide = x.astype(np.float64)
+    top = wide.max(1, keepdims=True)
+    want = np.log(np.exp(wide - top).sum(1, keepdims=True)) + top
+    np.testing.assert_allclose(whole(lambda v: mk.logsumexp(v, 1), x, (4,), np.float32), want[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(whole(lambda v: mk.log_softmax(v, 1), x, x.shape, np.float32), wide - want, rtol=1e-5, atol=1e-5)
+    assert whole(mk.logsumexp, np.full(4, -np.inf, np.float32), (), np.float32) == -np.inf
+    assert whole(mk.logsumexp, np.array([1, np.inf], np.float32), (), np.float32) == np.inf
 
 
 def test_softmax():
