@@ -36,6 +36,10 @@ class CannotLoad(Exception):
     """The object uses something that this loader does not know; LLVM's own loader may."""
 
 
+class MissingFunction(CannotLoad):
+    """The object calls a function that this process does not have: no loader can help."""
+
+
 def is_supported(arch: str) -> bool:
     return sys.platform == "linux" and arch == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8
 

@@ -20,6 +20,7 @@ from eas.runtime.crew import Aside
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
 from eas.runtime.host_target import host_target
+from eas.runtime.object_names import names_from_elsewhere
 from eas.schedule.target import CpuTarget
 
 Pipeline = Literal["plain", "quick", "full"]
@@ -289,14 +290,22 @@ def _in_memory(blob: bytes, keep_for_ever: bool) -> LoadedCode:
         try:
             image = elf.Image(blob, resolve, keep_for_ever=keep_for_ever)
             return LoadedCode(image.symbols, image, image.nbytes)
+        except elf.MissingFunction as error:
+            raise CodeError(str(error)) from None
         except elf.CannotLoad:
             pass  # LLVM's loader knows every relocation
     return _loaded_by_llvm(blob, keep_for_ever)
 
 
 def _loaded_by_llvm(blob: bytes, keep_for_ever: bool) -> LoadedCode:
+    try:
+        functions = {name: resolve(name) for name in names_from_elsewhere(blob)}
+    except elf.MissingFunction as error:
+        raise CodeError(str(error)) from None
     with _llvm_lock:
         llvm = _llvm()
+        for name, address in functions.items():  # what it does not find itself it lets jump to 0
+            llvm.add_symbol(name, address)
         # The engine takes the machine and an empty module for its own.
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host_machine("quick", *_llvm_names(host_target())))
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(blob))
@@ -331,7 +340,7 @@ def resolve(name: str) -> int:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         except AttributeError:
             continue
-    raise elf.CannotLoad(f"this process has no function {name!r}")
+    raise elf.MissingFunction(f"this process has no function {name!r}, which compiled code calls")
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from eas.lib.elementwise import gelu_kernel
 from eas.runtime import elf, jit
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import HostCpu, host_cpu
+from eas.runtime.object_names import names_from_elsewhere
 from tests.unit.fixed_target import llvm_text
 from tests.unit.native_kernels import ADD, COUNT
 
@@ -181,6 +182,32 @@ def test_unknown_functions_are_an_error():
     text = "declare void @eas_no_such_function()\ndefine void @f() {\n  call void @eas_no_such_function()\n  ret void\n}"
     with pytest.raises(elf.CannotLoad, match="eas_no_such_function"):
         elf.Image(jit.compile_object(text), jit.resolve)
+
+
+@pytest.mark.parametrize("in_memory", [jit._in_memory, jit._loaded_by_llvm])
+def test_code_that_calls_an_unknown_function_is_refused(in_memory):
+    text = "declare i32 @eas_no_such_function(i32)\ndefine i32 @f(i32 %a) {\n  %r = call i32 @eas_no_such_function(i32 %a)\n  ret i32 %r\n}"
+    with pytest.raises(jit.CodeError, match="this process has no function 'eas_no_such_function', which compiled code calls"):
+        in_memory(jit.compile_object(text), False)
+
+
+FOREIGN = ("x86_64-linux-gnu", "aarch64-linux-gnu", "arm64-apple-macosx14.0", "x86_64-apple-macosx14.0")  # ELF and Mach-O
+
+
+@pytest.mark.parametrize("triple", FOREIGN)
+def test_names_from_elsewhere_are_those_that_the_code_calls(triple):
+    llvm = jit._llvm()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(reloc="pic")
+    module = llvm.parse_assembly(REFERENCES, llvm.create_context())
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    assert sorted(names_from_elsewhere(machine.emit_object(module))) == ["cos", "environ", "strlen"]
+
+
+def test_names_of_no_object_file_are_an_error():
+    with pytest.raises(ValueError, match="neither an ELF nor"):
+        names_from_elsewhere(b"MZ" + bytes(100))
 
 
 def test_unknown_symbol_and_bad_text_are_errors():
