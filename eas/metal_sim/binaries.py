@@ -15,6 +15,7 @@ from pathlib import Path
 
 from eas import config
 from eas.errors import BackendUnavailable
+from eas.metal_sim.old_files import remove_old_files
 from eas.runtime.disk_cache import DiskCache, cache_at, write_atomically
 
 _folders: dict[int, Path] = {}  # process id -> its private folder: a fork makes its own
@@ -35,6 +36,8 @@ def built(key: str, build: Callable[[], bytes]) -> bytes:
         data = cache.get(key)
         if data is not None:
             return data
+    if caches[0].root is not None:
+        remove_old_files(caches[0].root)
     data = build()
     if not caches[0].put(key, data):
         DiskCache(private_folder() / "cache").put(key, data)

@@ -15,6 +15,7 @@ import pytest
 
 from eas.errors import BackendUnavailable
 from eas.metal_sim import Library, binaries, toolchain
+from eas.metal_sim.old_files import remove_old_files
 from eas.runtime import disk_cache
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
@@ -315,6 +316,31 @@ def test_no_temporary_folder_is_told_with_the_next_step(monkeypatch):
 def test_a_number_of_a_file_that_comes_again_loads_the_new_library(folder):
     """The loader knows libraries by their path: two that came by the same file number are two."""
     assert [stored(n) for n in range(40, 48)] == list(range(40, 48))
+
+
+def test_files_of_the_old_layout_go_when_something_is_built(folder, tmp_path):
+    key = "0123456789abcdef" * 2
+    old = [f"engine-{key}.so", f"shim-{key}.pch", f"stubs-{key}/metal_stdlib", f"01/{key}.so", f"01/{key}.spaces"]
+    strange = [f"engine-{key}.txt", f"01/{key}.eas.so", "01/notes", "README", f"02/ab/{key}.so"]
+    for name in (*old, *strange):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("planted")
+    (tmp_path / "mine.so").write_text("mine")
+    (folder / f"shim-{key[::-1]}.pch").symlink_to(tmp_path / "mine.so")
+    assert stored(77) == 77
+    assert [name for name in old if (folder / name).exists()] == []
+    assert not (folder / f"stubs-{key}").exists()
+    assert all((folder / name).read_text() == "planted" for name in strange)
+    assert (tmp_path / "mine.so").read_text() == "mine"
+
+
+@needs_root
+def test_old_files_of_other_users_stay(tmp_path):
+    theirs = tmp_path / f"engine-{'0' * 32}.so"
+    theirs.touch()
+    os.chown(theirs, NOBODY, NOBODY)
+    remove_old_files(tmp_path)
+    assert theirs.exists()
 
 
 def test_the_prelude_has_every_header():
