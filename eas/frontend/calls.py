@@ -86,7 +86,7 @@ def _calling_back(fn: Any, hooks: Hooks) -> Any:
 
 # --- functions of host numbers ------------------------------------------------------------------
 
-_HOST_MATH = frozenset({"numpy", "math"})
+_HOST_MATH = frozenset({"numpy", "math", "torch"})
 _OUR_NAME = {"absolute": "abs", "fabs": "abs", "power": "pow", "clip": "clamp", "matmul": "dot", "concatenate": "cat", "multiply": "x * y"}
 
 

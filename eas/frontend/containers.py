@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,10 +9,9 @@ from typing import Any
 
 from eas.errors import EscapedValue
 from eas.frontend.builder import current
-from eas.frontend.state import is_same
+from eas.frontend.state import NOT_THE_USERS, is_same
 
 _DEPTH = 3
-_NOT_THE_USERS = sys.stdlib_module_names | {"eas", "numpy", "torch"}  # locks and the like change on their own
 
 
 @contextmanager
@@ -25,7 +23,7 @@ def unchanged(what: str, body: Callable[..., Any] | None) -> Iterator[None]:
         if not _holds(picture, value):
             builder = current()
             place = builder.changes.get(id(value)) or builder.here()
-            raise EscapedValue(f"the {type(value).__name__} `{name}` is changed inside a runtime {what}", hint="assign a new number, block or tuple to a variable instead: those are carried", loc=place)
+            raise EscapedValue(f"the {type(value).__name__} `{name}` is changed inside a runtime {what}", hint="assign a new number, block, tuple, list or dataclass to a variable instead: those are carried", loc=place)
 
 
 def _closure(body: Callable[..., Any] | None) -> list[tuple[str, Any]]:
@@ -49,7 +47,7 @@ def _is_container(x: Any) -> bool:
 
 def _attributes(x: Any) -> dict[str, Any] | None:
     """The attributes of a plain object; modules, classes and functions have more than data."""
-    if type(x).__module__.partition(".")[0] in _NOT_THE_USERS or callable(x):
+    if type(x).__module__.partition(".")[0] in NOT_THE_USERS or callable(x):
         return None
     own = getattr(x, "__dict__", None)
     return own if isinstance(own, dict) else None

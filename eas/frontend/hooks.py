@@ -18,6 +18,7 @@ from eas.frontend.state import (
     align,
     disagree,
     fit_to,
+    fresh,
     is_dont_care,
     is_runtime,
     is_same,
@@ -54,7 +55,7 @@ class TracingHooks:
         sides: list[tuple[Scope, State]] = []
         for branch in (then, orelse):
             with builder.scope("if") as scope, unchanged("if", branch):
-                sides.append((scope, tuple(branch(*state)) if branch else state))
+                sides.append((scope, tuple(branch(*fresh(state))) if branch else state))
         (scope, left), (other, right) = sides
         first, second, rebuild = align(names, left, right)
         merged: list[Any] = []

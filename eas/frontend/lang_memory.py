@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import TypeMismatch
+from eas.errors import ShapeMismatch, TypeMismatch
 from eas.frontend import values
 from eas.frontend.builder import current
 from eas.frontend.hints import need_choice
@@ -131,12 +131,22 @@ def _target(name: str, buffer: Any, *given: Any) -> tuple[Block, list[Block]]:
     base = need_buffer(name, buffer)
     if given[-1] is _MISSING:
         pointer, written = base, given[:-1]
+        _refuse_forgotten(name, base, given[-2])
     else:
         _refuse_positional_mask(name, base, given[-1])
         pointer, written = shift(name, base, given[0]), given[1:]
     return pointer, [
         implicit(v, pointer.dtype, f"the value of {name}", pointer.shape) for v in written
     ]
+
+
+def _refuse_forgotten(name: str, base: Block, value: Any) -> None:
+    if not base.shape and isinstance(value, Block) and value.shape:
+        raise ShapeMismatch(
+            f"{name} got {value.type} for one address: its offsets or its value are missing",
+            hint=f"mk.{name}(buffer, offsets, value), or mk.{name}(buffer + offsets, value)",
+            loc=current().here(),
+        )
 
 
 def _refuse_positional_mask(name: str, base: Block, last: Any) -> None:

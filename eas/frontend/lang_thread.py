@@ -48,7 +48,7 @@ def tid(start: int, end: int | None = None) -> Block:
     if builder.threads not in (0, count):
         raise ModeMismatch(
             f"tid({lo}, {hi}) asks for {count} threads per threadgroup, an earlier mk.tid for {builder.threads}",
-            hint="use one length for all mk.tid of a kernel",
+            hint="use one length for all mk.tid of a kernel: tid(start, end) takes no axis",
             loc=builder.here(),
         )
     builder.threads = count

@@ -12,7 +12,17 @@ from eas.errors import CompileError, TypeMismatch
 from eas.frontend.builder import NeedsTraceTime, Scope, current
 from eas.frontend.containers import unchanged
 from eas.frontend.hints import checked
-from eas.frontend.state import Leaf, align, fit_to, flatten, is_dont_care, is_runtime, is_same, join
+from eas.frontend.state import (
+    Leaf,
+    align,
+    fit_to,
+    flatten,
+    fresh,
+    is_dont_care,
+    is_runtime,
+    is_same,
+    join,
+)
 from eas.frontend.values import (
     Block,
     Counter,
@@ -110,7 +120,7 @@ class Carried:
         """Take the state after the body into account; whether that changed what is carried."""
         first, second, _ = align(self.names, entered, left)
         if len(first) != len(self.leaves):
-            # A tuple variable changes its length: it cannot be carried, so it is one opaque leaf.
+            # A container changes its size: it cannot be carried, so it is one opaque leaf.
             self.leaves, _, self.rebuild = align(self.names, self.before, left)
             self.types = [leaf.value.type if isinstance(leaf.value, Block) else None for leaf in self.leaves]
             self.lost.clear()
@@ -155,7 +165,7 @@ class Carried:
 def _lost(leaf: Leaf) -> Undefined:
     if isinstance(leaf.value, Undefined):
         return Undefined(leaf.name, leaf.value.reason or "is only assigned inside a runtime loop, which may not run")
-    return Undefined(leaf.name, "is changed by a runtime loop in a way that the kernel cannot carry")
+    return Undefined(leaf.name, "is changed by a runtime loop in a way that the kernel cannot carry", "a loop carries numbers, blocks, and tuples, lists, dicts and dataclasses of them that keep their size")
 
 
 def _note(x: Any) -> str:
@@ -182,7 +192,7 @@ def trace_for(items: RuntimeRange, body: Body, names: Sequence[str], state: Stat
         nonlocal scope
         with builder.scope("for loop", [bounds[0].type, *carried.carried_types], ["", *carried.hints]) as scope, unchanged("for loop", body):
             entered = carried.entering(scope.params[1:])
-            return entered, tuple(body(Block(scope.params[0]), *entered))
+            return entered, tuple(body(Block(scope.params[0]), *fresh(entered)))
 
     entered, left = _settle(carried, attempt)
     if stop is not None and left[stop] is not False:
@@ -199,7 +209,7 @@ def trace_plain_for(items: RuntimeRange, limits: tuple[int, int], body: Body, ca
     builder, bounds = current(), items.bounds()
     with builder.scope("for loop", [bounds[0].type, *carried.carried_types], ["", *carried.hints]) as scope, unchanged("for loop", body):
         entered = carried.entering(scope.params[1:])
-        left = tuple(body(Counter(scope.params[0], *limits), *entered))
+        left = tuple(body(Counter(scope.params[0], *limits), *fresh(entered)))
         after, _ = flatten(carried.names, left)
         if carried.learn(entered, left) or any(isinstance(leaf.value, Counter) for leaf in after):
             raise NeedsTraceTime("a variable of the loop")
@@ -224,7 +234,7 @@ def trace_while(test: Callable[..., Any], body: Body, names: Sequence[str], stat
         with builder.scope("while loop", carried.carried_types, carried.hints) as scope, unchanged("while loop", body):
             scopes.append(scope)
             entered = carried.entering(scope.params)
-            return entered, tuple(body(*entered))
+            return entered, tuple(body(*fresh(entered)))
 
     entered, left = _settle(carried, attempt)
     with builder.inside(scopes[1]):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from copy import copy
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +17,12 @@ from eas.frontend.builder import current
 from eas.frontend.values import Block, Undefined, broadcast_to, cast_to, constant, is_number, plain
 from eas.types import Type
 
+NOT_THE_USERS = sys.stdlib_module_names | {"eas", "numpy", "torch"}  # their objects are no containers of a kernel's values
 Rebuild = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class Leaf:
-    """One variable, or one element of a tuple variable, with a name for errors and IR."""
+    """One variable, or one element of a variable that is a container, with a name for errors and IR."""
 
     __slots__ = ("name", "value")
 
@@ -26,8 +31,47 @@ class Leaf:
         self.value = value
 
 
+class Parts(NamedTuple):
+    """A container as what it holds, and the way to one of the same kind that holds something else."""
+
+    shape: Any  # equal for containers that can stand for each other
+    names: Sequence[str]
+    items: Sequence[Any]
+    make: Callable[[list[Any]], Any]
+
+
+def parts_of(value: Any) -> Parts | None:
+    """The parts of a tuple, list, dict or dataclass of the user's; None of anything else."""
+    kind = type(value)
+    if isinstance(value, tuple):
+        return Parts(tuple, [str(i) for i in range(len(value))], value, getattr(kind, "_make", tuple))
+    if kind is list:
+        return Parts(list, [str(i) for i in range(len(value))], value, list)
+    if kind is dict:
+        keys = tuple(value)
+        return Parts((dict, keys), [str(k) for k in keys], list(value.values()), lambda items: dict(zip(keys, items, strict=True)))
+    if is_dataclass(value) and not isinstance(value, type) and kind.__module__.partition(".")[0] not in NOT_THE_USERS:
+        names = [f.name for f in fields(value) if hasattr(value, f.name)]
+        return Parts(kind, names, [getattr(value, name) for name in names], partial(_replaced, value, names))
+    return None
+
+
+def _replaced(value: Any, names: Sequence[str], items: Sequence[Any]) -> Any:
+    """A copy of a dataclass, which may be frozen, with other values in its fields."""
+    made = copy(value)
+    for name, item in zip(names, items, strict=True):
+        object.__setattr__(made, name, item)
+    return made
+
+
+def fresh(value: Any) -> Any:
+    """The same containers made anew, so that what changes them in place is seen by comparing."""
+    parts = parts_of(value)
+    return value if parts is None else parts.make([fresh(item) for item in parts.items])
+
+
 def flatten(names: Sequence[str], state: Sequence[Any]) -> tuple[list[Leaf], Rebuild]:
-    """The leaves of a state in which tuples are structure, and the way back."""
+    """The leaves of a state in which containers are structure, and the way back."""
     leaves: list[Leaf] = []
     makers = [_flatten(name, value, leaves) for name, value in zip(names, state, strict=True)]
 
@@ -39,18 +83,16 @@ def flatten(names: Sequence[str], state: Sequence[Any]) -> tuple[list[Leaf], Reb
 
 
 def _flatten(name: str, value: Any, leaves: list[Leaf]) -> Callable[[Any], Any]:
-    if not isinstance(value, tuple):
+    parts = parts_of(value)
+    if parts is None:
         leaves.append(Leaf(name, value))
         return next
-    makers = [_flatten(f"{name}_{i}", item, leaves) for i, item in enumerate(value)]
-    kind = type(value)
-    if hasattr(kind, "_make"):  # a named tuple
-        return lambda rest: kind._make([make(rest) for make in makers])
-    return lambda rest: tuple([make(rest) for make in makers])
+    makers = [_flatten(f"{name}_{word}", item, leaves) for word, item in zip(parts.names, parts.items, strict=True)]
+    return lambda rest: parts.make([make(rest) for make in makers])
 
 
 def align(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> tuple[list[Leaf], list[Leaf], Rebuild]:
-    """Flatten two states of one shape; a variable that changes its tuple shape stays whole."""
+    """Flatten two states of one shape; a variable that changes its structure stays whole."""
     before = [_shaped_like(b, a, n) for n, a, b in zip(names, after, before, strict=True)]
     after = [_shaped_like(a, b, n) for n, a, b in zip(names, after, before, strict=True)]
     whole = [i for i in range(len(names)) if _structure(before[i]) != _structure(after[i])]
@@ -65,15 +107,15 @@ def align(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> 
 
 
 def _shaped_like(x: Any, other: Any, name: str) -> Any:
-    """A result that has not been returned yet takes the shape of the tuple that will be."""
-    if not (isinstance(other, tuple) and _is_pending(name, x)):
+    """A result that has not been returned yet takes the shape of the container that will be."""
+    parts = parts_of(other)
+    if parts is None or not _is_pending(name, x):
         return x
-    items = [_shaped_like(x, item, name) for item in other]
-    return type(other)._make(items) if hasattr(other, "_make") else tuple(items)
+    return parts.make([_shaped_like(x, item, name) for item in parts.items])
 
 
 class Opaque:
-    """Hides a tuple from `flatten`."""
+    """Hides a container from `flatten`."""
 
     __slots__ = ("value",)
 
@@ -82,7 +124,8 @@ class Opaque:
 
 
 def _structure(value: Any) -> Any:
-    return tuple(_structure(v) for v in value) if isinstance(value, tuple) else None
+    parts = parts_of(value)
+    return None if parts is None else (parts.shape, [_structure(item) for item in parts.items])
 
 
 def is_same(a: Any, b: Any) -> bool:

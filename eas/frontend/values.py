@@ -23,6 +23,18 @@ else:
 Number = bool | int | float
 
 
+class _BufferShape(tuple[int, ...]):
+    """The shape () of one address; who asks it for an extent means the array behind it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeMismatch("a buffer has no shape inside a kernel: it is the address of its first element", hint="pass the extents as arguments of the kernel: kernel(x, x.shape[0])", loc=current().here())
+
+
+BUFFER_SHAPE = _BufferShape()
+
+
 class Block(Operators):
     """A runtime value inside a kernel: a scalar, a block, or a (block of) pointer(s)."""
 
@@ -44,7 +56,8 @@ class Block(Operators):
 
     @property
     def shape(self) -> Shape:
-        return self.value.type.shape
+        type = self.value.type
+        return type.shape if type.shape or not type.is_pointer else BUFFER_SHAPE
 
     @property
     def ndim(self) -> int:
@@ -60,7 +73,8 @@ class Block(Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeMismatch("a scalar has no length", hint="x.shape is () for a scalar", loc=current().here())
+            what, hint = ("a buffer", "pass its size as an argument of the kernel: kernel(x, len(x))") if self.type.is_pointer else ("a scalar", "x.shape is () for a scalar")
+            raise TypeMismatch(f"{what} has no length inside a kernel", hint=hint, loc=current().here())
         return self.shape[0]
 
     def _need_static(self, what: str, hint: str) -> NoReturn:
@@ -93,7 +107,7 @@ class Block(Operators):
         return repr(self)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name", loc=current().here())
+        raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name; pass a table as an argument of the kernel and mk.load from it", loc=current().here())
 
 
 class Counter(Block):
@@ -150,16 +164,17 @@ Operand = Block | Number
 class Undefined:
     """Stands for a variable that some path never assigned; every use says so."""
 
-    __slots__ = ("name", "reason")
+    __slots__ = ("hint", "name", "reason")
     __array_ufunc__ = None
 
-    def __init__(self, name: str, reason: str = "") -> None:
+    def __init__(self, name: str, reason: str = "", hint: str = "give it a value on every path, for example before the branch or loop") -> None:
         self.name = name
         self.reason = reason
+        self.hint = hint
 
     def refuse(self) -> NoReturn:
         shown = "the result of this function" if self.name.startswith("__eas") else f"`{self.name}`"
-        raise UndefinedName(f"{shown} {self.reason or 'is used before it is assigned'}", hint="give it a value on every path, for example before the branch or loop", loc=current().here())
+        raise UndefinedName(f"{shown} {self.reason or 'is used before it is assigned'}", hint=self.hint, loc=current().here())
 
     def _use(self, *args: Any, **kwargs: Any) -> NoReturn:
         self.refuse()

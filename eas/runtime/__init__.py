@@ -166,13 +166,16 @@ def synchronize() -> None:
         runtime.synchronize()
 
 
+_INSTEAD = {"mps": "set EAS_BACKEND=cpu to run here, or EAS_BACKEND=sim to run the Metal text on the software Metal", "sim": "set EAS_BACKEND=cpu to run on the CPU"}
+
+
 def require(runtime: Runtime) -> Runtime:
     """The same runtime, if it can run kernels; else `BackendUnavailable` says what to do."""
     reason = runtime.why_unavailable()
     if reason is not None:
         raise BackendUnavailable(
             f"the {runtime.name} backend is not available: {reason}",
-            hint="set EAS_BACKEND=interp to run on the NumPy interpreter",
+            hint=_INSTEAD.get(runtime.name, "set EAS_BACKEND=interp to run on the NumPy interpreter"),
         )
     return runtime
 

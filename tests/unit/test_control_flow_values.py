@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,3 +202,78 @@ def test_numbers_of_any_size():
             mk.store(y, 6, i)
 
     assert run(kernel, 2, out=np.int64) == [2**41, 3, 0, 1, 2, 0, 1, 0]
+
+
+# --- containers ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Running:
+    """A sum and a count."""
+
+    total: Any
+    count: Any = 0
+
+    def with_(self, x):
+        return Running(self.total + x, self.count + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    low: Any
+    high: Any
+
+
+def test_lists_are_carried_by_element():
+    def kernel(y, x, n):
+        a, *v = (n, n + 1, n + 2)
+        acc = [0, 1.5]
+        for i in range(n):
+            a, *v = (*v, a)
+            acc = [acc[0] + mk.load(x, i), acc[1]]
+            if i > 1:
+                acc = [acc[0] + 100, acc[1]]
+        mk.store(y, 0, a)
+        mk.store(y, 1, v[0])
+        mk.store(y, 2, v[1])
+        mk.store(y, 3, acc[0])
+        mk.store(y, 4, mk.to_i32(acc[1] * 2))
+
+    for n in (0, 1, 4):
+        items = [n, n + 1, n + 2]
+        for _ in range(n):
+            items = [*items[1:], items[0]]
+        assert run(kernel, X, n)[:5] == [*items, X[:n].sum() + 100 * max(n - 2, 0), 3]
+
+
+def test_dicts_and_dataclasses_are_carried_by_field():
+    def kernel(y, x, n):
+        run, ends, seen = Running(0), Frozen(1000, -1000), {"even": 0, "odd": 0}
+        for i in range(n):
+            v = mk.load(x, i)
+            run = run.with_(v)
+            ends = Frozen(min(ends.low, v), max(ends.high, v))
+            if v % 2 == 0:
+                seen = {**seen, "even": seen["even"] + 1}
+            else:
+                seen = {**seen, "odd": seen["odd"] + 1}
+        for i, v in enumerate((run.total, run.count, ends.low, ends.high, seen["even"], seen["odd"])):
+            mk.store(y, i, v)
+
+    x = X[:7]
+    assert run(kernel, X, 7)[:6] == [x.sum(), 7, x.min(), x.max(), (x % 2 == 0).sum(), (x % 2 == 1).sum()]
+    assert run(kernel, X, 0)[:6] == [0, 0, 1000, -1000, 0, 0]
+
+
+def test_what_a_branch_changes_in_place_is_merged():
+    def kernel(y, n):
+        box, made = [1, 2], Running(5)
+        if n > 3:
+            box, made = box, made
+            box[0] = n
+            made.total = 50
+        mk.store(y, 0, box[0])
+        mk.store(y, 1, made.total)
+
+    assert run(kernel, 3)[:2] == [1, 5]
+    assert run(kernel, 9)[:2] == [9, 50]

@@ -181,6 +181,22 @@ def numpy_type(x, y):
     mk.store(y, 0, np.float32(mk.load(x, 0)))
 
 
+def buffer_length(x, y):
+    mk.store(y, 0, len(x))
+
+
+def buffer_extent(x, y):
+    mk.store(y, 0, x.shape[0])
+
+
+def forgotten_value(x, y):
+    mk.store(y, mk.arange(0, 8))
+
+
+def table_of_the_host(x, y):
+    mk.store(y, 0, I[mk.load(x, 0)])
+
+
 def math_function(x, y):
     mk.store(y, 0, math.floor(mk.load(y, 0)))
 
@@ -212,6 +228,10 @@ PYTHON_TEXTS = [
     (runtime_filter, eas.UnsupportedPython, "a comprehension cannot filter by a runtime value", (1, "mk.store(y, 0, sum([i for i in range(4) if mk.load(x, i) > 0]))", "mk.load(x, i) > 0"), "use mk.where, or a for statement with if"),
     (raises_at_run_time, eas.UnsupportedPython, "raise under a runtime condition", (2, 'raise ValueError("no")'), "use mk.device_assert(cond, message)"),
     (numpy_function, eas.TypeMismatch, "numpy.exp takes host numbers, got the runtime value <f32>", (1, "mk.store(y, 0, np.exp(mk.load(y, 0)))", "np.exp(mk.load(y, 0))"), "mk.exp(mk.load(y, 0))"),
+    (buffer_length, eas.TypeMismatch, "a buffer has no length inside a kernel", (1, "mk.store(y, 0, len(x))", "len(x)"), "pass its size as an argument of the kernel: kernel(x, len(x))"),
+    (buffer_extent, eas.TypeMismatch, "a buffer has no shape inside a kernel: it is the address of its first element", (1, "mk.store(y, 0, x.shape[0])", "x.shape[0]"), "pass the extents as arguments of the kernel: kernel(x, x.shape[0])"),
+    (forgotten_value, eas.ShapeMismatch, "store got i32[8] for one address: its offsets or its value are missing", (1, "mk.store(y, mk.arange(0, 8))", "mk.store(y, mk.arange(0, 8))"), "mk.store(buffer, offsets, value), or mk.store(buffer + offsets, value)"),
+    (table_of_the_host, eas.TypeMismatch, "<i32> cannot become a NumPy array inside a kernel", (1, "mk.store(y, 0, I[mk.load(x, 0)])", "I[mk.load(x, 0)]"), "use the mk function of the same name; pass a table as an argument of the kernel and mk.load from it"),
     (numpy_reduction, eas.TypeMismatch, "numpy.sum takes host numbers, got the runtime value <f32[8]>", (1, "mk.store(y, 0, np.sum(mk.load(y, mk.arange(0, 8)), axis=0))", "np.sum(mk.load(y, mk.arange(0, 8)), axis=0)"), "mk.sum(mk.load(y, mk.arange(0, 8)), axis=0)"),
     (numpy_type, eas.TypeMismatch, "numpy.float32 takes host numbers, got the runtime value <i32>", (1, "mk.store(y, 0, np.float32(mk.load(x, 0)))", "np.float32(mk.load(x, 0))"), "mk.cast(mk.load(x, 0), mk.f32)"),
     (math_function, eas.TypeMismatch, "math.floor takes host numbers, got the runtime value <f32>", (1, "mk.store(y, 0, math.floor(mk.load(y, 0)))", "math.floor(mk.load(y, 0))"), "mk.floor(mk.load(y, 0))"),
@@ -225,6 +245,17 @@ PYTHON_TEXTS = [
 def test_text(kernel, kind, message, at, hint):
     line, source, *marked = at
     assert text_of(kind, kernel, I.copy(), F.copy()) == f"{message}{place(line, source, *(marked or [source]))}\n  hint: {hint}"
+
+
+def test_functions_of_torch_get_the_hint_that_those_of_numpy_get():
+    torch = pytest.importorskip("torch")
+
+    def kernel(x, y):
+        mk.store(y, 0, torch.relu(mk.load(y, 0)))
+
+    text = text_of(eas.TypeMismatch, kernel, I.copy(), F.copy())
+    assert text.startswith("torch.relu takes host numbers, got the runtime value <f32>")
+    assert text.endswith("hint: mk.relu(mk.load(y, 0))")
 
 
 # --- modes ------------------------------------------------------------------------------------------------

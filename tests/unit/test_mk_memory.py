@@ -226,4 +226,4 @@ def test_compare_and_swap_in_both_forms():
 
 def test_unknown_options_are_refused():
     with pytest.raises(TypeError, match="boundary_check"):
-        mk.load(None, boundary_check=".cg")  # type: ignore[call-arg]
+        lines_of(lambda x: mk.load(x, 0, boundary_check=(0,)), x=ptr(mk.f32))  # type: ignore[call-arg]
