@@ -3,8 +3,11 @@
     python tools/mutate.py                      # all mutants, with the tests that each names
     python tools/mutate.py --only offs --all    # those with "offs" in the name; survivors meet the whole suite
     python tools/mutate.py --list
+    python tools/mutate.py --random 50 --seed 1 --map backend.json unit.json
 
-The bugs stand in `tools/mutants.py`. Each is planted in a copy of the tree; the tree itself is never changed.
+The bugs stand in `tools/mutants.py`; random ones are planted by the rules of `tools/random_mutants.py` at lines that
+tests execute, and meet tests that execute them, which `tools/line_tests.py` has written down (`--map`).
+Each is planted in a copy of the tree; the tree itself is never changed.
 A mutant is killed if a test fails, or if the tests crash or do not end in time. Exit status 1: fewer than 95 % are killed.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -22,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tools.mutants import MUTANTS, Mutant
+from tools.random_mutants import LineMap, random_sites
 
 ROOT = Path(__file__).resolve().parent.parent
 WANTED = 0.95  # of all mutants
@@ -75,6 +80,27 @@ def judged(mutant: Mutant, tree: Path, options: argparse.Namespace) -> str:
         file.write_text(sound)
 
 
+def run_random(tree: Path, options: argparse.Namespace) -> int:
+    """Plant bugs by rule; each meets a few of the tests that execute its line, then more of them."""
+    lines = LineMap(options.map)
+    sites = random_sites(tree, lines, options.random, options.seed, options.only)
+    killed = 0
+    for number, site in enumerate(sites, 1):
+        file, start = tree / site.file, time.monotonic()
+        sound, killer, tests = file.read_text(), "", []
+        file.write_text(site.planted(sound))
+        for seconds, most in ((8.0, 20), (60.0, 150)):
+            if not killer:
+                tests = lines.choice(site, seconds, most, random.Random(options.seed))
+                killer = notice(tree, shlex.join(tests), options.jobs, options.seconds)
+        file.write_text(sound)
+        killed += bool(killer)
+        before = sound[site.start : site.stop].replace("\n", " ")
+        print(f"{number:3d}/{len(sites)} {'killed  ' if killer else 'SURVIVED'} {time.monotonic() - start:5.0f} s  {site}: {killer or f'{len(tests)} tests'}\n      {before} => {site.text}", flush=True)
+    print(f"{killed} of {len(sites)} killed; of the survivors, those that change no number have to be told from the others by reading")
+    return 0
+
+
 def main() -> int:
     """Run the mutants that are asked for and print a line each."""
     parser = argparse.ArgumentParser(description="plant bugs and see which tests notice")
@@ -83,6 +109,9 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="survivors meet the whole suite")
     parser.add_argument("--jobs", type=int, default=0, help="test processes; 0: none besides the one that runs them")
     parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="plant so many bugs by rule, at random lines that tests execute")
+    parser.add_argument("--seed", type=int, default=0, help="of --random")
+    parser.add_argument("--map", nargs="+", default=[], metavar="FILE", help="of --random: which tests execute which line, from tools/line_tests.py")
     options = parser.parse_args()
     mutants = [m for m in MUTANTS if options.only in m.name or options.only in m.file]
     if options.list:
@@ -93,6 +122,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         tree = copied_tree(Path(folder))
         os.environ["EAS_SIM_CACHE_DIR"] = str(tree / ".sim-cache")  # the software Metal's own sources are mutated too
+        if options.random:
+            return run_random(tree, options)
         for number, mutant in enumerate(mutants, 1):
             start = time.monotonic()
             killer = judged(mutant, tree, options)

@@ -148,6 +148,8 @@ class LaunchQueue:
         self._table: dict[Launch, None] = {}  # in order
         self._crew = Crew("eas-launches")
         self._inside: list[int] = []  # threads that are running launches
+        self._waits: dict[object, tuple[int, Sequence[Launch]]] = {}
+        """Of each wait that is going on: the thread, and what it would like to see end."""
         _queues.add(self)
 
     @property
@@ -258,22 +260,32 @@ class LaunchQueue:
 
     def _awaited(self, launches: Sequence[Launch]) -> list[Launch]:
         """Those that have not ended and will end without this thread."""
-        here, stuck = threading.get_ident(), set[Launch]()
+        here = threading.get_ident()
         for launch in list(self._table):
             if launch.submitter == here:  # we are inside of its submission: do that first
                 self._let_start(launch)
-            if launch.runner == here or not stuck.isdisjoint(launch.after):
-                stuck.add(launch)  # they end after what this thread is in the middle of
+        stuck = self._behind({launch for launch in list(self._table) if launch.runner == here})
         return [launch for launch in launches if not launch.is_done and launch not in stuck]
+
+    def _behind(self, launches: set[Launch]) -> set[Launch]:
+        """These, those that follow them, and those in whose middle a thread waits for one of all these (in `__del__`)."""
+        found, size = set(launches), 0
+        while len(found) > size:
+            size = len(found)
+            held = {thread for thread, awaited in list(self._waits.values()) if not found.isdisjoint(awaited)}
+            found.update(launch for launch in list(self._table) if launch.runner in held or not found.isdisjoint(launch.after))
+        return found
 
     def _wait(self, launches: Sequence[Launch]) -> None:
         """Afterwards all of them have ended; a wait that a signal handler ends stops this thread's launches."""
-        pending = self._awaited(launches)
-        if not pending:
-            return
-        gate = Gate()
-        waiter = Follower(gate.open)
+        mark = object()
         try:
+            self._waits[mark] = (threading.get_ident(), launches)  # first: of two that wait for each other one sees it
+            pending = self._awaited(launches)
+            if not pending:
+                return
+            gate = Gate()
+            waiter = Follower(gate.open)
             for launch in pending:
                 waiter.follow(launch)
             waiter.step()
@@ -281,6 +293,8 @@ class LaunchQueue:
         except BaseException:
             self.stop()
             raise
+        finally:
+            self._waits.pop(mark, None)
 
     def _block(self, gate: Gate) -> None:
         if not self._crew.is_here:

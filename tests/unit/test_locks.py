@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import functools
 import gc
 import importlib
 import pkgutil
@@ -17,7 +18,7 @@ import eas
 from eas import locks
 from eas.metal_sim import toolchain
 from eas.runtime import get_runtime
-from eas.runtime.launch_queue import LaunchQueue
+from eas.runtime.launch_queue import LaunchQueue, Span
 from tests.unit.hang_scripts import run_script
 
 EAS = Path(eas.__file__).parent
@@ -242,6 +243,36 @@ def test_a_handler_inside_of_each_step_of_the_queue(step, monkeypatch):
     assert not thread.is_alive()
     assert sorted(ran) == [1] * 5 + [2] * 4
     assert queue.take_errors(of_all=True) == []
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_launches_that_wait_for_each_other_in_del_all_end(count):
+    """Each of them is in the middle of its task on a thread of its own, where `__del__` waits for the memory of the next."""
+    queue, order = LaunchQueue(), []
+    memory = [(Span(8 * i, 8 * i + 8, True),) for i in range(count)]
+
+    def work():
+        for turn in range(20):
+            met = threading.Barrier(count)
+
+            def task(i, turn=turn, met=met):
+                met.wait(30)
+                if turn % 2:  # a launch, or only a wait
+                    queue.submit(lambda: order.append(i), 64, memory[(i + 1) % count], n_threads=count)
+                else:
+                    queue.wait_for(memory[(i + 1) % count])
+                    order.append(i)
+
+            for i in range(count):
+                queue.submit(functools.partial(task, i), 64, memory[i], n_threads=count)
+            queue.drain()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert queue.take_errors(of_all=True) == []
+    assert sorted(order) == sorted(list(range(count)) * 20)
 
 
 def test_del_may_launch_anywhere():
