@@ -11,6 +11,12 @@ from typing import Any
 _HEAD = "import eas\nfrom eas import mk\n\n\ndef half(v, b):\n    return v * 0.5 + b\n\n\n@eas.kernel\ndef long_kernel(x, y, n, BLOCK: eas.constexpr):\n"
 _BLOCK = ["i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)", "m = i < n", "v = mk.load(x, i, mask=m)"]
 _STORE = ["mk.store(y, i, v, mask=m)"]
+_TILE = [
+    "r, c = mk.arange(0, 16), mk.arange(0, 32)",
+    "at, m = (r * n)[:, None] + c[None, :], (r < n)[:, None] & (c < n)[None, :]",
+    "v = mk.load(x, at, mask=m)",
+]
+_MATRIX = ["r = mk.arange(0, 16)", "at = (r * 16)[:, None] + r[None, :]", "v = mk.load(x, at)"]
 _THREAD = ["i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)", "v = mk.load(x, i)"]
 _SCALAR = ["i = mk.program_id(0)", "v = mk.load(x, i)"]
 
@@ -34,8 +40,23 @@ SHAPES: dict[str, Callable[[int], list[str]]] = {
     "masks": lambda n: [*_BLOCK, *_times(n, "m = m & (v > -{j}.5)"), *_STORE],
     "loads and stores": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i + {j}, v, mask=m)", "v = v + mk.load(x, i + {j}, mask=m)")],
     "masked stores": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i + {j}, v, mask=m & (i > {j}))")],
+    "stores of other rows": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i + {j} * n, v, mask=m & (v > {k}.0))")],
+    "stores of columns": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i * 512 + {j}, v, mask=m & (v > {k}.0))")],
+    "scattered stores": lambda n: [*_BLOCK, *_times(n, "mk.store(y, (i * i + {j}) % 100, v, mask=m)")],
+    "stores of tiles": lambda n: [*_TILE, *_times(n, "mk.store(y, at + {j}, v, mask=m)")],
+    "stores in a loop": lambda n: [*_BLOCK, "for t in range(n):", *("    " + line for line in _times(n, "mk.store(y, i + {j} + t, v, mask=m)"))],
     "pointers": lambda n: [*_BLOCK, "p, step = x, mk.program_id(0)", *_times(n, "p = p + step", "v = v + mk.load(p)"), *_STORE],
+    "blocks of pointers": lambda n: [*_BLOCK, "p = x + i", *_times(n, "v = v + mk.load(p, mask=m)", "p = p + 16"), *_STORE],
     "reductions": lambda n: [*_BLOCK, *_times(n, "v = v - mk.max(v, axis=0) * {k}.0", "v = mk.exp(v)"), *_STORE],
+    "scans": lambda n: [*_BLOCK, *_times(n, "v = mk.cumsum(v, axis=0) * 0.{k}"), *_STORE],
+    "dots": lambda n: [*_MATRIX, *_times(n, "v = mk.dot(v, v) * 0.{k}"), "mk.store(y, at, v)"],
+    "atomics": lambda n: [*_BLOCK, *_times(n, "mk.atomic_add(y, i + {j}, v, mask=m)")],
+    "casts": lambda n: [*_BLOCK, *_times(n, "v = v.to(mk.f16).to(mk.f32) + {k}.0"), *_STORE],
+    "functions": lambda n: [*_BLOCK, *_times(n, "v = mk.sin(v) + mk.exp(v * 0.{k})"), *_STORE],
+    "nested where": lambda n: [*_BLOCK, "v = " + "".join(_times(n, "mk.where(v > {k}.25, v + {j}.0, ")) + "v" + ")" * n, *_STORE],
+    "elif": lambda n: [*_BLOCK, "if n == 0:", "    v = v + 0.5", *_times(n, "elif n == {j}:", "    v = v + {k}.0"), *_STORE],
+    "loops": lambda n: [*_BLOCK, *_times(n, "for t in range(n):", "    v = v * 0.5 + {k}.0"), *_STORE],
+    "nearest centroid": lambda n: [*_BLOCK, "best, which = v * 0 + 1e30, i * 0", *_times(n, "d = (v - mk.load(y, {j})) * (v - mk.load(y, {j}))", "which = mk.where(d < best, {j}, which)", "best = mk.where(d < best, d, best)"), "mk.store(y, i, which.to(mk.f32), mask=m)"],
     "threads": lambda n: [*_THREAD, *_times(n, "v = v * 0.5 + {k}.0"), "mk.store(y, i, v)"],
 }
 

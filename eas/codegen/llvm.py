@@ -9,6 +9,7 @@ from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
+from eas.codegen.outline import MANY_BLOCKS, Outliner
 from eas.codegen.private_copies import PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
@@ -45,19 +46,26 @@ class NativeCode:
 
 def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> NativeCode:
     """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
-    emitter = Emitter(module, target, check_bounds)
-    private: tuple[PrivateBuffer, ...] = module.attr("private", ())
-    if not private:
-        functions = [emitter.kernel(ENTRY)]
-    else:
-        functions = [emitter.kernel("shared", "internal "), choose_copies(emitter, ENTRY, private)]
-        other = Emitter(module, target, check_bounds)
-        other.private, other.t.helpers, other.t.declarations = {index for index, _, _ in private}, emitter.t.helpers, emitter.t.declarations
-        functions.insert(1, other.kernel("private", "internal "))
-        emitter.scratch_nbytes += len(private) * target.copy_nbytes
+    emitter, functions = _functions(module, target, check_bounds, is_long=False)
+    if emitter.t.num_blocks > MANY_BLOCKS:
+        emitter, functions = _functions(module, target, check_bounds, is_long=True)
     t = emitter.t
     text = "\n".join([*t.helpers.values(), *t.declarations.values(), *functions, "!0 = !{i32 1}"]) + "\n"
     return NativeCode(text, ENTRY, emitter.scratch_nbytes, target, emitter.places, emitter.logs)
+
+
+def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long: bool) -> tuple[Emitter, list[str]]:
+    """The entry of a kernel and what it calls; long ones in pieces."""
+    emitter = Emitter(module, target, check_bounds)
+    private: tuple[PrivateBuffer, ...] = module.attr("private", ())
+    if not private:
+        return emitter, [emitter.kernel(ENTRY, "", is_long)]
+    functions = [emitter.kernel("shared", "internal ", is_long), choose_copies(emitter, ENTRY, private)]
+    other = Emitter(module, target, check_bounds)
+    other.private, other.t.helpers, other.t.declarations = {index for index, _, _ in private}, emitter.t.helpers, emitter.t.declarations
+    functions.insert(1, other.kernel("private", "internal ", is_long))
+    emitter.scratch_nbytes += len(private) * target.copy_nbytes
+    return emitter, functions
 
 
 class Emitter:
@@ -80,12 +88,13 @@ class Emitter:
         self.lanes = 1
         self.scratch_nbytes = 0
         self.places: list[tuple[str, Loc | None]] = []
+        self.outliner: Outliner | None = None  # of a long kernel
 
     # --- the function ---------------------------------------------------------------------------
 
-    def kernel(self, symbol: str, linkage: str = "") -> str:
+    def kernel(self, symbol: str, linkage: str, is_long: bool) -> str:
         """The function that runs programs one after another."""
-        t = self.t
+        t, self.outliner = self.t, Outliner(self, symbol) if is_long else None
         self._arguments()
         if self.module.attr("rows"):
             self._rows_of_programs()
@@ -242,8 +251,11 @@ class Emitter:
 
     def region(self, region: Region) -> list[Reg]:
         """Emit a region; returns what it yields."""
-        for inst in region.body[:-1]:
-            self.inst(inst)
+        if self.outliner is not None:
+            self.outliner.region(region)
+        else:
+            for inst in region.body[:-1]:
+                self.inst(inst)
         return [self.regs[v] for v in region.yields]
 
     def inst(self, inst: Inst) -> None:

@@ -79,6 +79,7 @@ class Text:
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self.block = "entry"
+        self.num_blocks = 0
         self._count = 0
 
     def name(self, hint: str = "t") -> str:
@@ -91,6 +92,7 @@ class Text:
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
+        self.num_blocks += 1
 
     def new_label(self, hint: str) -> str:
         self._count += 1
@@ -106,11 +108,11 @@ class Text:
         """Call a function of this module that does what `body(*operands)` would write here; it is written once."""
         if symbol not in self.helpers:
             params = [Reg(f"%p{i}", r.element, r.lanes) for i, r in enumerate(operands)]
-            outer, self.lines, self.block = (self.lines, self.block), [], "entry"
+            outer, self.lines, self.block = (self.lines, self.block, self.num_blocks), [], "entry"
             body(*params)
             head = f"define internal void @{symbol}({', '.join(map(str, params))}) noinline nounwind {{\nentry:"
             self.helpers[symbol] = "\n".join([head, *self.lines, "  ret void", "}"])
-            self.lines, self.block = outer
+            self.lines, self.block, self.num_blocks = outer
         self.line(f"call void @{symbol}({', '.join(map(str, operands))})")
 
     def declare(self, symbol: str, signature: str) -> None:

@@ -27,8 +27,6 @@ Pipeline = Literal["plain", "quick", "full"]
 """plain: no optimisation, a tenth of the time; quick: for explicit SIMD text; full: LLVM's -O2."""
 
 DEFAULT_PIPELINE: Pipeline = "quick"
-_MANY_BLOCKS = 1500  # basic blocks, from which on LLVM's time must not grow with their square
-_TOO_MANY_BLOCKS = 8000  # from which on LLVM's code generator takes minutes unless it optimises nothing
 
 _CACHE_FORMAT = "object-1"
 
@@ -100,13 +98,8 @@ def compile_object(
 
 def _object_file(text: str, pipeline: Pipeline, target: CpuTarget) -> bytes:
     with _llvm_lock:
-        compiler = _host_compiler(_affordable(text, pipeline), *_llvm_names(target))
+        compiler = _host_compiler(pipeline, *_llvm_names(target))
         return bytes(compiler.machine.emit_object(compiler.optimised(text)))
-
-
-def _affordable(text: str, pipeline: Pipeline) -> Pipeline:
-    """The pipeline that was asked for, or none at all for a text of too many blocks."""
-    return "plain" if pipeline == "quick" and text.count(":\n") > _TOO_MANY_BLOCKS else pipeline
 
 
 def _interruptible(work: Callable[[], bytes]) -> bytes:
@@ -127,7 +120,7 @@ def asm(
 ) -> str:
     """The assembly that `load` would run."""
     with _llvm_lock:
-        compiler = _host_compiler(_affordable(text, pipeline), *_llvm_names(target or host_target()))
+        compiler = _host_compiler(pipeline, *_llvm_names(target or host_target()))
         return str(compiler.machine.emit_assembly(compiler.optimised(text)))
 
 
@@ -161,8 +154,6 @@ def _llvm() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    # CodeGenPrepare looks at all blocks of a function again after each change, unless there are more than this (10,000).
-    llvm.set_option("", f"-cgpp-huge-func={_MANY_BLOCKS}")
     return llvm
 
 
@@ -177,7 +168,7 @@ class _Compiler:
         tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = False
         self._builder = llvm.create_pass_builder(machine, tuning)
         self._pipeline = pipeline
-        self._quick, self._linear = _quick_passes(llvm, turns_loops=True), _quick_passes(llvm, turns_loops=False)
+        self._quick = _quick_passes(llvm)
 
     def optimised(self, text: str) -> Any:
         """The LLVM module of a text after the passes."""
@@ -191,8 +182,7 @@ class _Compiler:
         except RuntimeError as error:
             raise CodeError(f"LLVM refuses the text: {error}") from None
         if self._pipeline == "quick":
-            passes = self._quick if text.count(":\n") < _MANY_BLOCKS else self._linear
-            passes.run(module, self._builder)
+            self._quick.run(module, self._builder)
         elif self._pipeline == "full":
             # LLVM's own list holds an inliner that runs once only.
             self._builder.getModulePassManager().run(module, self._builder)
@@ -225,13 +215,12 @@ def _host_compiler(pipeline: Pipeline, cpu: str, features: str) -> _Compiler:
     return _Compiler(_host_machine(pipeline, cpu, features), pipeline)
 
 
-def _quick_passes(llvm: Any, turns_loops: bool) -> Any:
+def _quick_passes(llvm: Any) -> Any:
     """What explicit SIMD text needs; a quarter of the time of LLVM's own -O2 list.
 
     Common subexpressions and invariants are gone already (eas/passes), so this only inlines, puts
     allocas into registers, folds addresses and turns loops so that their test is at the end. Not NewGVN:
-    it found nothing that later stages of LLVM do not, and aborts the process on some kernels. To turn a
-    loop takes time with the number of all loops: a text of many is left without.
+    it found nothing that later stages of LLVM do not, and aborts the process on some kernels.
     """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -239,8 +228,7 @@ def _quick_passes(llvm: Any, turns_loops: bool) -> Any:
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
     passes.add_loop_simplify_pass()
-    if turns_loops:
-        passes.add_loop_rotate_pass()
+    passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     return passes

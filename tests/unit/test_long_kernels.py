@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import eas
 from benchmarks.long_kernels import SHAPES, load
 from eas import mk
+from eas.codegen import llvm, outline
 from eas.codegen.msl_text import Scope
 from eas.errors import CompileError
 from eas.metal_sim import toolchain
-from eas.runtime import jit
 from eas.schedule import nests
 from eas.trampoline import evaluate, every, reached
 
@@ -229,18 +231,65 @@ def test_static_range_unrolls():
     assert text.count(" add ") == 40
 
 
-def test_texts_of_very_many_blocks_are_not_optimised(monkeypatch):
-    text = "".join(f"b{j}:\n" for j in range(20))
-    assert jit._affordable(text, "quick") == "quick"
-    monkeypatch.setattr(jit, "_TOO_MANY_BLOCKS", 19)
-    assert [jit._affordable(text, p) for p in ("plain", "quick", "full")] == ["plain", "plain", "full"]
+def _functions(text):
+    """The bodies of the functions of a text, by their names."""
+    return dict(re.findall(r"^define .*?@(\w+)\(.*?\{$(.*?)^\}$", text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize("shape", ["masked stores", "loads and stores", "stores in a loop"])
+def test_no_function_of_a_long_kernel_has_many_blocks(shape, tmp_path):
+    texts = [_functions(_traced(shape, n, tmp_path).variant().llvm) for n in (40, 120)]
+    sizes = [max(body.count(":\n") for body in found.values()) for found in texts]
+    assert sizes[0] == sizes[1] < 2 * outline._PIECE
+    assert len(texts[1]) >= 2 * len(texts[0])
+
+
+def test_short_kernels_are_one_function(tmp_path):
+    assert list(_functions(_traced("masked stores", 8, tmp_path).variant().llvm)) == ["eas_kernel"]
+
+
+@eas.kernel
+def pieces(x, y, z, n, BLOCK: eas.constexpr):
+    """Numbers, carried blocks and pointers, and what branches make are read by later pieces."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    m = i < n
+    v = mk.load(x, i, mask=m)
+    total, p = mk.sum(v), x
+    for t in range(n // 16):
+        v = v + mk.load(p + i, mask=i + 1 < n) * total
+        mk.store(y, i, v, mask=m)
+        if n > 40:
+            total = total * 0.5
+            total = total + mk.max(v)
+        else:
+            total = total + t
+        p = p + 1
+        mk.atomic_add(z, i % 7, mk.where(m, 1.0, 0.0))
+    mk.store(y, i, v - mk.sum(v) + total, mask=m)
+
+
+@pytest.mark.parametrize("n", [20, 50])
+def test_pieces_compute_the_same(n, monkeypatch):
+    results = []
+    for backend, many in (("interp", 10**9), ("cpu", 10**9), ("cpu", 0)):
+        monkeypatch.setenv("EAS_BACKEND", backend)
+        monkeypatch.setattr(llvm, "MANY_BLOCKS", many)
+        monkeypatch.setattr(outline, "_PIECE", 1)
+        monkeypatch.setenv("EAS_CACHE", "0")
+        kernel, y, z = eas.kernel(pieces.fn), np.zeros(64, np.float32), np.zeros(8, np.float32)
+        kernel(X, y, z, n, BLOCK=16, _grid=4)
+        results.append((y, z))
+        text = kernel.compile(X, y, z, n, BLOCK=16).variant().llvm
+        assert ("_part1(" in text) == (many == 0)
+    for y, z in results[1:]:
+        np.testing.assert_allclose(y, results[0][0], rtol=1e-5)
+        np.testing.assert_array_equal(z, results[0][1])
 
 
 def test_kernels_of_very_many_blocks_run(tmp_path, monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "cpu")
-    monkeypatch.setattr(jit, "_TOO_MANY_BLOCKS", 1)
     y, want = np.zeros_like(X), np.zeros_like(X)
-    load("masked stores", 23, tmp_path)(X, y, 50, BLOCK=64, _grid=1)
-    for j in range(23):
-        want[2 * j + 1 : 50 + j] = X[j + 1 : 50]
+    load("masked stores", 60, tmp_path)(X, y, 150, BLOCK=256, _grid=1)
+    for j in range(60):
+        want[2 * j + 1 : 150 + j] = X[j + 1 : 150]
     np.testing.assert_array_equal(y, want)
