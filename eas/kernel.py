@@ -22,6 +22,7 @@ from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.quick import Place, address_of, note_writes, raw_memory, tensor_places
 from eas.locks import new_lock
 from eas.recent import Recent
+from eas.retraces import told_of_retrace
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
@@ -29,12 +30,10 @@ from eas.types import Space, Type
 
 if TYPE_CHECKING:
     from eas.frontend.source import SourceSpot
-
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
 LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launcher
 _MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
-
 _SCALARS = (int, float, bool)
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,6 +64,7 @@ class Kernel:
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
         self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
         """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
+        self._retraces = 0  # in a row
         self._lock = new_lock()
         get_ready(fn.__code__.co_filename)
 
@@ -226,10 +226,12 @@ class Kernel:
         key = self._key(values)
         found = self._compiled.get(key)
         if found is not None and found.dependencies.is_current():
+            self._retraces = 0
             return found
         with self._lock:
             found = self._compiled.get(key)
-            if found is None or not found.dependencies.is_current():
+            if found is None or (change := found.dependencies.change()):
+                self._retraces = 0 if found is None else told_of_retrace(self.__name__, change, self._retraces + 1)
                 if "num_warps" in self._index:  # a meta-parameter of its own, which is also the hint
                     check_num_warps(self.__name__, values[self._index["num_warps"]])
                 found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)

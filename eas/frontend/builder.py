@@ -88,6 +88,7 @@ class Builder:
         self.threads = 0
         self.not_rewritten: dict[CodeType, str] = {}  # why the control flow of a function is Python's own
         self.on_helper: Callable[[Any], None] = lambda fn: None
+        self.made: set[Callable[..., Any]] = set()  # functions that the kernel and its helpers have defined in this trace
         self.quiet = 0  # > 0 while a loop body is traced again
         self.on_trial = 0  # > 0 while a body that may be unrolled is traced as that of a loop
         self.changes: dict[int, Loc | None] = {}  # id of a list, dict or set -> where a method of it was called

@@ -130,7 +130,8 @@ class _ControlFlow(Expressions):
         return [body, self.outcome(node, "for_", iterable, load(body.name), *self.carried(node))]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        node.decorator_list = [self.expr(decorator) for decorator in node.decorator_list]
+        made = located(hook("made").func, node)
+        node.decorator_list = [*(self.expr(decorator) for decorator in node.decorator_list), made]
         self.defaults(node.args)
         make_functional(node, self.hidden)
         return node

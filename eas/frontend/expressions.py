@@ -88,7 +88,7 @@ class Expressions(LeftFirst, ast.NodeTransformer):
         saved, self.first = self.first, first_parameter(node.args)
         node.body = self.expr(node.body)
         self.first = saved
-        return node
+        return located(hook("made", node), node)
 
     def defaults(self, args: ast.arguments) -> None:
         """Rewrite the defaults of a nested function, which are evaluated in this scope."""

@@ -63,7 +63,7 @@ class Dependencies:
     def __init__(self) -> None:
         self._names: list[tuple[Table, str, object, Frozen]] = []
         self._eas_modules: list[tuple[Table, str]] = []  # nobody edits these between two launches
-        self._cells: list[tuple[CellType, object, Frozen]] = []
+        self._cells: list[tuple[CellType, object, Frozen, str]] = []
         self._functions: list[tuple[FunctionType, CodeType, object, object, Frozen]] = []
         self._seen: set[tuple[int, str]] = set()
         self._known_functions: set[FunctionType] = set()
@@ -77,9 +77,16 @@ class Dependencies:
         made.add(fn)
         return made
 
-    def add(self, fn: Callable[..., object]) -> None:
-        """Record also what this function reads now; callables not written in Python read nothing."""
-        self._add_function(fn, _ATTRIBUTE_DEPTH)
+    def add(self, fn: Callable[..., object], is_made_here: bool = False) -> None:
+        """Record also what this function reads now; callables not written in Python read nothing.
+
+        A function that the kernel itself has defined is made anew by each trace, from variables of the trace: of it
+        only what it names outside counts.
+        """
+        if is_made_here and isinstance(fn, FunctionType):
+            self._add_names(fn, _ATTRIBUTE_DEPTH)
+        else:
+            self._add_function(fn, _ATTRIBUTE_DEPTH)
 
     def add_value(self, value: object) -> None:
         """Record the attributes of a value that functions are given."""
@@ -95,17 +102,21 @@ class Dependencies:
         frozen = freeze((fn.__defaults__, fn.__kwdefaults__))
         defaults, kwdefaults = map(_unless_changing, (fn.__defaults__, fn.__kwdefaults__))
         self._functions.append((fn, fn.__code__, defaults, kwdefaults, frozen))
+        self._add_names(fn, depth)
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            if name != _HOOKS:
+                self._add_cell(name, cell, depth)
+        self._add_holder((fn.__defaults__, fn.__kwdefaults__), depth)
+
+    def _add_names(self, fn: FunctionType, depth: int) -> None:
+        """Record the globals, attributes and modules that a function names."""
         self._add_attributes(names_of(fn.__code__), depth)
         for name in dict.fromkeys(global_names(fn.__code__)):
             self._add_name(fn.__globals__, name, depth)
             if name not in fn.__globals__:
                 self._add_name(_builtins_of(fn), name, depth)
-        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
-            if name != _HOOKS:
-                self._add_cell(cell, depth)
         for name in imported_names(fn.__code__):
             self._add_import(fn, name, depth)
-        self._add_holder((fn.__defaults__, fn.__kwdefaults__), depth)
 
     def reads(self) -> Iterator[Read]:
         """Every name and closure cell, with what it means now; what is added meanwhile comes too."""
@@ -135,7 +146,7 @@ class Dependencies:
             if fn.__code__ is not code or fn.__defaults__ is not defaults or fn.__kwdefaults__ is not kwdefaults:
                 return None
             found.functions.append((fn, code))
-        for cell, value, frozen in self._cells:
+        for cell, value, frozen, _ in self._cells:
             now = contents(cell)
             if value is _CHANGES or now is MISSING or (now is not value and freeze(now) != frozen):
                 return None
@@ -153,23 +164,28 @@ class Dependencies:
 
     def is_current(self) -> bool:
         """Whether everything recorded still has the value it had."""
+        return not self.change()
+
+    def change(self) -> str:
+        """What no longer has the value it had, in words; empty if all does."""
         # Identity answers at once; what can change in place never passes it and is compared.
         for table, name, value, frozen in self._names:
             now = table.get(name, MISSING)
             if now is not value and freeze(now) != frozen:
-                return False
+                owner = str(table.get("__name__", ""))
+                return f"{owner}.{name}" if owner else f"`{name}` of an object"
         for fn, code, defaults, kwdefaults, frozen in self._functions:
             if fn.__code__ is not code:
-                return False
+                return f"the code of {fn.__qualname__}"
             if fn.__defaults__ is defaults and fn.__kwdefaults__ is kwdefaults:
                 continue
             if freeze((fn.__defaults__, fn.__kwdefaults__)) != frozen:
-                return False
-        for cell, value, frozen in self._cells:
+                return f"a default of {fn.__qualname__}"
+        for cell, value, frozen, name in self._cells:
             now = contents(cell)
             if now is not value and freeze(now) != frozen:
-                return False
-        return True
+                return f"`{name}` of the function around the kernel or a helper"
+        return ""
 
     @property
     def attributes(self) -> Iterable[str]:
@@ -191,9 +207,9 @@ class Dependencies:
             self._names.append((table, name, _unless_changing(value), freeze(value)))
         self._add_holder(value, depth)
 
-    def _add_cell(self, cell: CellType, depth: int) -> None:
+    def _add_cell(self, name: str, cell: CellType, depth: int) -> None:
         value = contents(cell)
-        self._cells.append((cell, _unless_changing(value), freeze(value)))
+        self._cells.append((cell, _unless_changing(value), freeze(value), name))
         self._add_holder(value, depth)
 
     def _add_import(self, fn: FunctionType, name: str, depth: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from eas import dtypes
@@ -245,6 +246,10 @@ class TracingHooks:
                 if name is not None:
                     self.named(name, item)
         return value
+
+    def made(self, fn: FunctionType) -> FunctionType:
+        current("a function").made.add(fn)
+        return fn
 
     def call(self, fn: Any) -> Callable[..., Any]:
         """What to call instead: Python helpers are rewritten, a few builtins understand runtime values."""

@@ -39,7 +39,7 @@ def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: 
     code = _function(fn).__code__
     if not rewritten.rewritten:
         builder.not_rewritten[code] = rewritten.reason
-    builder.on_helper = dependencies.add
+    builder.on_helper = lambda helper: dependencies.add(helper, is_made_here=helper in builder.made)
     with builder.active():
         values = {name: a.value if isinstance(a, Static) else Block(builder.add_arg(name, a)) for name, a in arguments.items()}
         positional = [values.pop(name) for name in code.co_varnames[: code.co_posonlyargcount] if name in values]

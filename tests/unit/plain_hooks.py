@@ -73,6 +73,9 @@ class PlainHooks:
         self.names.append(shape)
         return value
 
+    def made(self, fn):
+        return fn
+
     def call(self, fn):
         return fn
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import re
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -274,3 +276,46 @@ def test_an_attribute_of_a_namespace():
     assert first(kernel, 2) == 6
     names["CONFIG"].scale = 5
     assert first(kernel, 2) == 10
+
+
+def test_functions_that_a_kernel_defines_do_not_make_it_stale():
+    kernel, names = module_of(
+        "STEP = 1\ndef twice(f, v):\n    return f(f(v))\ndef kernel(y, n):\n    v = n\n    for s in (1, 2, 3):\n        add = lambda a: a + s * STEP\n"
+        "        def double(b, by=s):\n            return b * 2 + by\n        v = double(twice(add, v))\n    mk.store(y, 0, v)\n"
+    )
+    made = compiled(kernel)
+    assert compiled(kernel) is made
+    names["STEP"] = 2  # what such a function reads outside still counts
+    assert compiled(kernel) is not made
+
+
+def test_a_function_made_before_the_kernel_is_looked_at():
+    kernel, names = module_of("def make(n):\n    def add(v):\n        return v + n\n    return add\nadd = make(1)\ndef kernel(y, n):\n    mk.store(y, 0, add(make(5)(n)))\n")
+    made = compiled(kernel)
+    assert compiled(kernel) is made
+    names["add"].__closure__[0].cell_contents = 7
+    assert compiled(kernel) is not made
+
+
+def test_retraces_are_told(monkeypatch, capsys):
+    kernel, _ = module_of("SEEN = []\ndef kernel(y, n):\n    SEEN.append(1)\n    mk.store(y, 0, n)\n")
+    compiled(kernel)
+    monkeypatch.setenv("EAS_DEBUG", "1")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(15):
+            compiled(kernel)
+    assert len(told) == 1
+    assert re.match(r"kernel kernel was traced anew by each of the last 11 launches, because .*SEEN changes between them", str(told[0].message))
+    assert told[0].filename == __file__
+    said = capsys.readouterr().err
+    assert said.count("retraced kernel because") == 15
+
+
+def test_a_launch_between_retraces_ends_the_row(recwarn):
+    kernel, names = module_of("STEP = 0\ndef kernel(y, n):\n    mk.store(y, 0, n + STEP)\n")
+    for step in range(15):
+        names["STEP"] = step
+        compiled(kernel)
+        compiled(kernel)
+    assert not recwarn
