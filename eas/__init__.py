@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eas import errors
 from eas._version import __version__
 from eas.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
+from eas.loading import load
 
 if "t" in getattr(sys, "abiflags", "") or not getattr(sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("eas needs a Python with a global interpreter lock: this one is free-threaded, and eas' launchers and caches rely on the lock; use the ordinary build (python3.14, not python3.14t)")
@@ -119,7 +120,9 @@ class _Package(ModuleType):
         if sys.is_finalizing():
             raise errors.EasError(f"eas.{name} cannot be loaded while Python ends", hint=f"use eas.{name} once before")
         if name in _MODULES:
+            load(f"eas.{name}")
             return import_module(f"eas.{name}")
+        load(_HOMES[name])
         value = getattr(import_module(_HOMES[name]), name)
         self.__dict__[name] = value
         return value

@@ -12,6 +12,7 @@ from eas.errors import CompileError, EasError
 from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
+from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.runtime import get_runtime, keys
@@ -47,7 +48,7 @@ def get_ready(filename: str) -> None:
             return
     except EasError:  # a launch says what is wrong with the settings
         return
-    _check_running()
+    _load_lowering()
     from eas import lowering
 
     if runtime.name == "cpu":
@@ -60,7 +61,7 @@ def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static
     known = warm_start.find(identity) if identity else None
     if identity and known:
         return CompiledKernel(known, identity.dependencies, functools.partial(_trace, fn, arguments, math, num_warps), identity)
-    _check_running()
+    _load_lowering()
     from eas import lowering
 
     traced = lowering.trace_kernel(fn, arguments, math, num_warps)
@@ -75,13 +76,18 @@ def _check_running() -> None:
         raise CompileError("a kernel cannot be compiled while Python ends", hint="compile it once before, or free what needs it in a function of atexit")
 
 
+def _load_lowering() -> None:
+    _check_running()
+    load("eas.lowering")
+
+
 def _may_be_known() -> bool:
     """Whether native code of earlier processes may be used; who wants to see the steps needs them done."""
     return get_runtime().name == "cpu" and config.debug() < 4 and not config.verify()
 
 
 def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None) -> IRModule:
-    _check_running()
+    _load_lowering()
     from eas import lowering
 
     return lowering.trace_kernel(fn, arguments, math, num_warps).module
@@ -167,6 +173,7 @@ class CompiledKernel:
     def index_analysis(self) -> IndexInfo:
         """How every memory access walks through its buffer; `print(k.index_analysis.dump())`."""
         _check_running()
+        load("eas.indexing")
         from eas.indexing import analyse
 
         return analyse(self.ir)
@@ -235,7 +242,7 @@ class Variant:
     def module(self) -> IRModule:
         """The IR after the passes."""
         if self._module is None:
-            _check_running()
+            _load_lowering()
             from eas.lowering import make_module
 
             assert self._source is not None, self.name
@@ -253,7 +260,7 @@ class Variant:
 
     def _generate(self) -> NativeCode:
         if self._generated is None:
-            _check_running()
+            _load_lowering()
             from eas.lowering import make_native
 
             self._generated = make_native(self.module, self.facts, self.settings.check_bounds, self.target)
@@ -270,7 +277,7 @@ class Variant:
 
     def metal_for(self, target: MetalTarget | None = None) -> MetalCode:
         """The Metal text for a target of its own choice; not kept."""
-        _check_running()
+        _load_lowering()
         from eas.lowering import make_metal
 
         return make_metal(self.module, self.facts, self.settings.noopt, target)

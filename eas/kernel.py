@@ -20,6 +20,7 @@ from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.quick import Place, address_of, note_writes, raw_memory, tensor_places
+from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.retraces import told_of_retrace
@@ -290,9 +291,8 @@ class Kernel:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         if setting_now(config.debug):
-            from eas.runtime import debug
-
-            debug.run(staged.runtime, variant, args, grid, sync=sync)
+            load("eas.runtime.debug")
+            sys.modules["eas.runtime.debug"].run(staged.runtime, variant, args, grid, sync=sync)
         else:
             staged.runtime.run(variant, args, grid, sync=sync)
         if staged.runtime.name == "cpu":
@@ -440,10 +440,9 @@ class Kernel:
         compiled._launches += 1
         if compiled._launches < LEARN_AFTER or sys.is_finalizing():
             return
-        try:
-            from eas.runtime.repeat_launch import Repeatable, Repeater
-        except ImportError:  # a signal handler launches in the middle of this very import
-            return
+        load("eas.runtime.repeat_launch")
+        from eas.runtime.repeat_launch import Repeatable, Repeater
+
         if compiled._repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
             hidden = tuple(compiled._strides)
@@ -507,6 +506,7 @@ def hide_our_frames(error: BaseException) -> None:
     """Make the traceback of an error show the user's lines only."""
     if sys.is_finalizing():
         return
+    load("eas.frontend.tracebacks")
     from eas.frontend.tracebacks import show_to_user
 
     show_to_user(error)
@@ -519,6 +519,7 @@ def _any_traced(values: tuple[Any, ...]) -> bool:
 
 
 def _head_of(fn: Any) -> SourceSpot:
+    load("eas.frontend.source")
     from eas.frontend.source import head_of
 
     return head_of(fn)

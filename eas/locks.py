@@ -36,6 +36,11 @@ def is_registered(lock: object) -> bool:
     return lock in _registered
 
 
+def is_held_here(lock: Any) -> bool:
+    """Whether the calling thread holds a lock."""
+    return bool(lock._is_owned())
+
+
 def _hold() -> None:
     for lock in _stoppers:
         lock.acquire()

@@ -18,6 +18,7 @@ from eas.frontend.trace import Traced, trace
 from eas.indexing import launch_facts
 from eas.ir import IRModule, verify, walk
 from eas.irtext import LocTable, parse_module, print_module
+from eas.loading import load
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
 from eas.passes.specialise import specialise
@@ -75,13 +76,12 @@ def make_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModu
 
 def load_code_generator() -> None:
     """Import what `make_native` will need."""
-    import eas.codegen.llvm
-    import eas.schedule.cpu
-    import eas.schedule.nest_loops  # noqa: F401
+    load("eas.codegen.llvm", "eas.schedule.cpu", "eas.schedule.cuts", "eas.schedule.nest_loops")
 
 
 def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, target: CpuTarget) -> NativeCode:
     """The code of a variant for a CPU."""
+    load_code_generator()
     from eas.codegen.llvm import generate
     from eas.schedule.cpu import schedule
 
@@ -96,6 +96,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
 
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
+    load("eas.codegen.msl", "eas.codegen.msl_helpers", "eas.schedule.metal", *(f"eas.schedule.lane_{part}" for part in ("cuts", "marks", "nests", "rows")))
     from eas.codegen.msl import generate_msl
     from eas.schedule.lane_marks import layouts_of
     from eas.schedule.metal import schedule_metal

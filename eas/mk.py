@@ -18,6 +18,7 @@ from typing import Any as _Any
 from eas import dtypes as _dtypes
 from eas.frontend.constexpr import constexpr
 from eas.frontend.lang_sizes import cdiv, next_power_of_2
+from eas.loading import load as _load_modules
 
 if TYPE_CHECKING:
     from eas.frontend.lang_activation import gelu, leaky_relu, relu, silu, softplus
@@ -124,6 +125,7 @@ def __getattr__(name: str) -> _Any:
 
 def _load() -> None:
     """Make every function; also gives traced values their operators."""
+    _load_modules("eas.frontend.operators", *(f"eas.frontend.lang_{family}" for family in _FAMILIES))
     from eas.frontend import operators
     from eas.frontend.builder import hiding_our_frames
     from eas.frontend.spellings import spelled

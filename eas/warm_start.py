@@ -27,6 +27,7 @@ from eas.facts import Fact
 from eas.frontend.code_key import NotKeyed, Walk
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
+from eas.loading import load
 from eas.runtime import jit, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
@@ -114,6 +115,7 @@ class StoredPlace:
         self.frames = frames
 
     def describe(self) -> Sequence[str]:
+        load("eas.ir")
         from eas.ir import describe_frames
 
         return describe_frames(self.frames)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from eas.errors import BackendUnavailable, EasError
 from eas.interop.dlpack_metal import METAL
 from eas.interop.pool import POOL, MemoryStats
+from eas.loading import load
 from eas.runtime import get_runtime, require
 
 Array = NDArray[Any]
@@ -79,6 +80,7 @@ def empty_cache() -> int:
 
 def _metal() -> Device:
     """The GPU: shared buffers, which the CPU sees as memory of its own."""
+    load("eas.runtime.metal")
     from eas.runtime.metal import MetalRuntime
 
     runtime = require(get_runtime("mps"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eas import dtypes
 from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.loading import load
 
 Array = NDArray[Any]
 
@@ -252,6 +253,7 @@ def _dlpack_view(value: Any, name: str) -> ArgView:
             f"has type {kind.__name__} and lives on DLPack device {device}, a kernel needs CPU memory",
             "copy it to the CPU",
         )
+    load("eas.interop.dlpack")
     from eas.interop import dlpack  # it imports this file
 
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eas.errors import ArgumentError
+from eas.loading import load
 from eas.tensor import Tensor, from_torch
 
 Fn = Callable[..., Any]
@@ -32,6 +33,7 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
             return fn(*args, **kwargs)
         if gradient_args and len(args) <= gradient_args and kwargs.get("out") is None:
             if face is None:
+                load("eas.lib.torch_faces")
                 from eas.lib import torch_faces
 
                 face = getattr(torch_faces, fn.__name__)

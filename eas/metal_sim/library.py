@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eas import config
+from eas.aside import Aside
 from eas.errors import ArgumentError, LaunchError, printable
 from eas.locks import new_lock
 from eas.metal_sim import binaries, native, strict, toolchain
@@ -22,7 +23,6 @@ from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, re
 from eas.metal_sim.reports import Places, raise_error
 from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
 from eas.metal_sim.tokens import OWN_LINES
-from eas.runtime.crew import Aside
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w+|simd/simd.h)>)", re.MULTILINE)
 _METAL_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:metal_\w+|simd/simd.h)>", re.MULTILINE)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from eas import config
 from eas.errors import BackendUnavailable, EasError
 from eas.facts import NEAR
+from eas.loading import load
 from eas.locks import new_lock
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ def _runtime(name: str) -> Runtime:
         if name not in _runtimes:
             row = next(b for b in BACKENDS if b.name == name)
             module, _, class_name = row.runtime.partition(":")
+            load(module)
             made = getattr(import_module(module), class_name)()
             assert isinstance(made, Runtime)
             _runtimes[name] = made

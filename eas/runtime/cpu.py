@@ -13,6 +13,7 @@ import numpy as np
 
 from eas import config, dtypes
 from eas.errors import ArgumentError, KernelError, SourcePlace
+from eas.loading import load
 from eas.runtime import Executable, Grid, Runtime, jit, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.grid import check_programs
@@ -199,6 +200,7 @@ class CpuRuntime(Runtime):
         flops = getattr(native, "flops_per_program", None)
         if nbytes is not None and flops is not None:
             return nbytes, flops
+        load("eas.cost")
         from eas.cost import program_cost  # with the numbers of this launch more is known
 
         numbers = {a.name: v for a, v in zip(executable.module.args, args, strict=True) if isinstance(v, int)}
@@ -217,6 +219,7 @@ class CpuRuntime(Runtime):
 
 
 def _log(kernel: LoadedKernel, grid: Grid) -> DeviceLog:
+    load("eas.runtime.device_log")
     from eas.runtime.device_log import DeviceLog
 
     return DeviceLog(kernel.logs, math.prod(grid))
@@ -256,6 +259,7 @@ def raise_error(
     name: str, places: Sequence[tuple[str, SourcePlace | None]], grid: Grid, record: ErrorRecord
 ) -> NoReturn:
     """The error that the interpreter raises for the same failure."""
+    load("eas.ops.machine", "eas.runtime.checked_program")
     from eas.ops.machine import Buffer
     from eas.runtime.checked_program import CheckedProgram
 
@@ -326,6 +330,7 @@ def _float_slot(arg: Argument, given: Any) -> Slot:
     dtype = arg.type.dtype
     if type(given) is float and dtype is dtypes.f32 and abs(given) <= _F32_MAX:
         return int.from_bytes(struct.pack("<f", given), "little"), 0
+    load("eas.numerics")
     from eas import numerics
 
     _check_number(arg, given)

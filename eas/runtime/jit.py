@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eas._version import __version__
+from eas.aside import Aside
 from eas.errors import EasError
-from eas.locks import new_lock
+from eas.loading import load as load_modules
+from eas.locks import is_held_here, new_lock
 from eas.runtime import elf, keys
-from eas.runtime.crew import Aside
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.host_cpu import host_cpu
 from eas.runtime.host_target import host_target
@@ -93,7 +94,8 @@ def compile_object(
     """The object file for this processor; always compiles."""
     work = functools.partial(_object_file, text, pipeline, target or host_target())
     is_main = threading.current_thread() is threading.main_thread()
-    return _interruptible(work) if is_main and len(text) > _LONG_TEXT else work()
+    is_inside = is_held_here(_llvm_lock)  # a signal handler in the middle of a compilation: another thread could not enter
+    return _interruptible(work) if is_main and len(text) > _LONG_TEXT and not is_inside else work()
 
 
 def _object_file(text: str, pipeline: Pipeline, target: CpuTarget) -> bytes:
@@ -149,6 +151,7 @@ def _llvm() -> Any:
     reason = why_unavailable()
     if reason is not None:
         raise CodeError(reason)
+    load_modules("llvmlite.binding")
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

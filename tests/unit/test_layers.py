@@ -15,7 +15,7 @@ EAS = Path(__file__).parents[2] / "eas"
 # Low to high. A module may import its own group and every lower line. Names side by side form one
 # group; groups on one line that are divided by `|` are siblings and do not import each other.
 ORDER = """
-errors config trampoline _version locks recent
+errors config trampoline _version locks recent aside loading
 dtypes
 numerics
 types facts
