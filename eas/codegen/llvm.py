@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
+from eas.codegen.find_lane import find
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
@@ -362,6 +363,17 @@ class Emitter:
             self._counted(inst, start, end, self.t.number(self.lanes, start.element), carried)
         self.lanes = outer
 
+    def _find(self, inst: Inst) -> None:
+        """A loop that ends with the first vector of which a lane is on."""
+        outer, self.lanes = self.lanes, inst["lanes"]
+
+        def test(i: Reg) -> Reg:
+            self.regs[inst.regions[0].params[0]] = i
+            return self.region(inst.regions[0])[0]
+
+        self.regs[inst.out] = find(self.t, self.regs[inst.operands[0]], self.regs[inst.operands[1]], self.lanes, test)
+        self.lanes = outer
+
     def _for(self, inst: Inst) -> None:
         """Python's trip count, so that steps of either sign and a step of 0 are right."""
         t = self.t
@@ -523,6 +535,7 @@ _STRUCTURAL = frozenset(
         "scratch",
         "alloc_tg",
         "loop",
+        "find",
         "for",
         "while",
         "if",

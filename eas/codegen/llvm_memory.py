@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eas.codegen import near_lanes, strided
 from eas.codegen.contract import contract
 from eas.codegen.count_lanes import count
+from eas.codegen.find_lane import lane_bits
 from eas.codegen.hold_mask import hold_mask, is_on, load_around
 from eas.codegen.llvm_atomics import atomic
 from eas.codegen.llvm_ops import zero_of
@@ -456,6 +457,6 @@ MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
     "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,
-    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "vany": _vany, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
     **{f"atomic_{kind}": _checked(atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

@@ -39,6 +39,12 @@ def _hreduce_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionS
     return tuple(types)
 
 
+def _find_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    if regions[0].params != (types[0],) or types[1] != types[0] or regions[0].yields != (Type(dtypes.bool_),):
+        raise InvalidIR("find: the region does not tell for a position whether it is the one")
+    return (types[0],)
+
+
 def _vscan_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     if regions[0].params != tuple(types) or regions[0].yields != (types[0],):
         raise InvalidIR("vscan: the combine region does not fit its operands")
@@ -112,6 +118,8 @@ _S = Trait.SCHEDULED
 register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, attrs=("shape",), regions=1))
 register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, attrs=("size", "dtype")))
 register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1. `once`: there is exactly one step.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
+register(Op("find", "scheduled", "start, end", _find_rule, "The first position, from start to end, for which the region says yes, else end. It is asked for `lanes` positions at a time, the last of which end with `end`; there must be as many in front of it.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
+register(Op("lane_bits", "scheduled", "cond, first", fixed(dtypes.i64), "Bit first + l is lane l, the others are 0; first is the same in all lanes, and no lane is past the last bit.", Trait.PURE | _S))
 register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop, or of a vector of `lanes` where it says so.", Trait.PURE | Trait.CHEAP | _S))
 def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("count", types[0])

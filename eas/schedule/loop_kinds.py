@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from eas.ir import Value
-from eas.schedule.chunked_extremes import plan_chunks
+from eas.schedule.find_extremes import plan_search
 from eas.schedule.inside_loops import (
     plan_plain,
     plan_row_stream,
@@ -50,6 +50,7 @@ AROUND: Kinds[tuple[Value, ...], None] = {
 
 # One row. Overlapping vectors visit elements twice, so they exclude reductions but for extremes, runs, late starts and slots.
 ALONG: Kinds[Row, None] = {
+    "search": plan_search,  # the place of an extreme: the extreme first, without positions, then the first element that equals it
     "repeated": plan_repeated,  # only extremes are asked for: the end of a row is a vector that ends with it
     "unmasked": plan_unmasked,  # nothing to split; or runs, whose vectors take the masks themselves
     "overlap": plan_overlap,  # only stores: likewise
@@ -61,7 +62,6 @@ ALONG: Kinds[Row, None] = {
 INSIDE: Kinds[Inside, list[Value]] = {
     "row stream": plan_row_stream,  # one store past the cache: single elements at the ends, vectors from an aligned address on
     "runs": plan_runs,  # a divided index: vectors between the multiples of the divisor
-    "chunks": plan_chunks,  # the place of the extreme of many narrow integers: its chunk first, without positions
     "two runs": plan_two_runs,  # a long reduction: memory is read faster in two places
     "stream": plan_stream,  # other stores past the cache, where their address happens to be aligned
     "plain": plan_plain,

@@ -45,10 +45,7 @@ def plan_tail(nest: NestLoops, bounds: Bounds, index: tuple[Index, ...]) -> Tail
     keys = {t.key for t in read.values()}
     if (read or own) and can_end_early(nest.extent, nest.p.target) and _may_end_early(nest):
         plan = TailPlan(own.union(*keys), index, read)
-        e.blocks.append([])
-        works = _tail_values(nest, plan) is not None
-        e.blocks.pop()
-        if works:
+        if has_one_tail(nest, plan):
             stops = dict.fromkeys(t.stop for t in read.values())
             if own and own not in keys:
                 stops[stop_of(e, bounds, nest.extent, _step(nest, read))] = None
@@ -76,6 +73,14 @@ def _fill_up(nest: NestLoops, plan: TailPlan) -> None:
 
 def _may_end_early(nest: NestLoops) -> bool:
     return all(r.is_last and r.neutrals is not None for r in nest.reductions)
+
+
+def has_one_tail(nest: NestLoops, plan: TailPlan) -> bool:
+    """Whether all that is asked for behind the bound is one value each."""
+    nest.e.blocks.append([])
+    found = _tail_values(nest, plan)
+    nest.e.blocks.pop()
+    return found is not None
 
 
 def _tail_values(nest: NestLoops, plan: TailPlan) -> tuple[list[Value], list[Value]] | None:

@@ -82,15 +82,10 @@ class Reduction:
         """The best of the lanes, and the lowest of the positions at which that is."""
         if self.is_ascending:
             position = e.add(position, cast(e, e.emit("lane", lanes=lanes), position.type))
-        best, lowest = self.best_lane(e, value, position, lanes)
+        best, lowest = self._best_lane(e, value, position, lanes)
         return [best, cast(e, lowest, Type(self.inst.outs[1].dtype))]
 
-    def better(self, e: Emitter, a: Value, b: Value) -> Value:
-        """The extreme of two values, or of each two of two vectors."""
-        assert self.extreme is not None
-        return e.emit(self.extreme, a, b)
-
-    def best_lane(self, e: Emitter, value: Value, position: Value, lanes: int) -> tuple[Value, Value]:
+    def _best_lane(self, e: Emitter, value: Value, position: Value, lanes: int) -> tuple[Value, Value]:
         """The extreme of all lanes, and the lowest position of those that hold it."""
         assert self.extreme is not None
         best = _hreduce(e, self.extreme, value, lanes)

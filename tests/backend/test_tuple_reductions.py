@@ -11,7 +11,7 @@ import eas
 from eas import dtypes, mk
 from eas.ir import walk
 from eas.schedule.cpu import schedule
-from eas.schedule.target import AVX2, AVX512, NEON
+from eas.schedule.target import AVX2, AVX512, NEON, SSE
 from tests.backend.launches import launch, need_dtype
 
 KINDS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i32": np.int32, "u8": np.uint8, "i64": np.int64}
@@ -179,6 +179,8 @@ def one_kernel(x, y, WHICH: mk.constexpr, BLOCK: mk.constexpr):
     v = mk.load(x, c)
     if WHICH == "argmax":
         mk.store(y, 0, mk.argmax(v))
+    elif WHICH == "argmax of sums":
+        mk.store(y, 0, mk.argmax(v * 2 + 1))
     elif WHICH == "range":
         mk.store(y, 0, mk.reduce((v, v, c), 0, range_and_count)[1])
     elif WHICH == "two":
@@ -190,22 +192,24 @@ def one_kernel(x, y, WHICH: mk.constexpr, BLOCK: mk.constexpr):
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512, NEON], ids=lambda t: t.name)
-@pytest.mark.parametrize(("which", "kind"), [("argmax", np.float32), ("argmax", np.int16), ("argmax", np.float64), ("range", np.float32), ("two", np.int32), ("last", np.int32)])
+@pytest.mark.parametrize(("which", "kind"), [("argmax of sums", np.float32), ("argmax of sums", np.float64), ("range", np.float32), ("two", np.int32), ("last", np.int32)])
 def test_what_commutes_runs_on_lanes(target, which, kind):
     x, y = np.zeros(512, kind), np.zeros(1, kind)
     assert lanes_of(one_kernel, target, x, y, WHICH=which, BLOCK=512) == {4 * target.vector_nbytes // max(4, x.itemsize)}
 
 
-@pytest.mark.parametrize("target", [AVX2, AVX512, NEON], ids=lambda t: t.name)
-@pytest.mark.parametrize("kind", [*NARROW, np.int32, np.float16])
-def test_narrow_integers_are_searched_without_positions(target, kind):
-    """Vectors of which one position is kept have one comparison with it; wider elements have one each."""
-    compiled = one_kernel.compile(np.zeros(4096, kind), np.zeros(1, kind), WHICH="argmax", BLOCK=4096)
+@pytest.mark.parametrize("target", [SSE, AVX2, AVX512, NEON], ids=lambda t: t.name)
+@pytest.mark.parametrize("kind", [*NARROW, np.int32, np.float16, np.float32, np.float64])
+def test_extremes_are_found_before_their_places(target, kind):
+    """Loops along a row have no positions of lanes; that of the first of some vectors is kept."""
+    compiled = one_kernel.compile(np.zeros(8192, kind), np.zeros(1, kind), WHICH="argmax", BLOCK=8192)
     scheduled = schedule(compiled.variant(frozenset(compiled.facts)).module, target)
-    loops = [i.regions[0].body for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2]
-    most = max(sum(i.op.name == "vload" for i in body) for body in loops)
-    assert most == (8 if kind in NARROW else 1)
-    assert all(sum(i.op.name == "ge" for i in body) == 1 for body in loops)
+    (loop,) = [i for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2 and not dict(i.attrs).get("once")]
+    names = [i.op.name for i in walk(loop.regions[0])]
+    assert loop["lanes"] == max(4, target.vector_nbytes // np.dtype(kind).itemsize)
+    assert names.count("vload") == (8 if kind in NARROW else 4)
+    assert "lane" not in names
+    assert "find" in [i.op.name for i in walk(scheduled.body)]
 
 
 @pytest.mark.parametrize(("which", "kind"), [("nonzero", np.int32), ("last", np.float32), ("two", np.float32)])
