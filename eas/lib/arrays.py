@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -31,6 +32,13 @@ def dtype_of(x: Any) -> DType:
 def as_dtype(dtype: Any) -> DType:
     """The element type that NumPy or eas calls so."""
     return dtype if isinstance(dtype, DType) else dtypes.from_numpy(np.dtype(dtype))
+
+
+@functools.cache
+def lowest(dtype: Any) -> float | int:
+    """What no element of a dtype is below."""
+    kind = as_dtype(dtype)
+    return -math.inf if kind.is_float else int(kind.min)
 
 
 def is_float(x: Array) -> bool:

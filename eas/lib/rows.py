@@ -8,11 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from eas import mk
-from eas.lib.arrays import Array, check_rows, dtype_of, is_float, result
+from eas.lib.arrays import Array, check_rows, lowest, result
 from eas.lib.kernels import constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import on_metal, row_block
 
-SEARCH_BLOCK = 512  # elements of a long row: so few that it hardly matters that one block is read twice
+LONGEST_SEARCH = 1 << 24  # elements of a row that a CPU searches as one block, of which nothing is kept
+SEARCH_BLOCK = 512  # elements of a longer row: so few that it hardly matters that one block is read twice
+INDEX = np.dtype(np.int32)
 
 
 @kernel
@@ -71,14 +73,14 @@ def cumsum(x: Array, out: Array | None = None, *, block: int | None = None) -> A
 def argmax(x: Array, out: Array | None = None, *, block: int | None = None) -> Array:
     """Index (i32) of the largest element along the last axis; a NaN wins, then the lowest index."""
     rows, cols = check_rows(x)
-    out = result(out, x.shape[:-1], np.int32, x)
+    out = result(out, x.shape[:-1], INDEX, x)
     block = block or _search_block(cols)
-    lowest = -float("inf") if is_float(x) else dtype_of(x).min
-    (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest, BLOCK=block)
+    (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest(x.dtype), BLOCK=block)
     return out
 
 
 def _search_block(cols: int) -> int:
     """The whole row, or blocks of which one is read twice."""
-    block = row_block(cols)
-    return block if cols <= block or on_metal() else SEARCH_BLOCK
+    if on_metal():
+        return row_block(cols)
+    return int(mk.next_power_of_2(cols)) if cols <= LONGEST_SEARCH else SEARCH_BLOCK

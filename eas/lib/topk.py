@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from eas import mk
-from eas.lib.arrays import Array, check_rows, dtype_of, is_float, need, result
+from eas.lib.arrays import Array, check_rows, lowest, need, result
 from eas.lib.kernels import constexpr, kernel
 from eas.lib.sizes import row_block
 
@@ -43,7 +43,6 @@ def topk(x: Array, k: int, *, block: int | None = None) -> tuple[Array, Array]:
     need(1 <= k <= cols, f"k is {k}, but rows have {cols} elements")
     shape = (*x.shape[:-1], k)
     values, indices = result(None, shape, x.dtype, x), result(None, shape, np.int32, x)
-    lowest = -float("inf") if is_float(x) else dtype_of(x).min
     block = max(block or row_block(cols), mk.next_power_of_2(k))
-    (topk_kernel if cols <= block else long_topk_kernel)[rows](x, values, indices, cols, K=int(k), LOWEST=lowest, BLOCK=block)
+    (topk_kernel if cols <= block else long_topk_kernel)[rows](x, values, indices, cols, K=int(k), LOWEST=lowest(x.dtype), BLOCK=block)
     return values, indices
