@@ -133,6 +133,26 @@ static double now() {
 // --- what may run ---------------------------------------------------------------------------------
 
 static List<FakeCommandBuffer*> committed;
+static BOOL isHeld;  // nothing runs or ends
+static uint32_t orderDropped, orderCount;  // tests leave out the n-th thing that orders commands
+
+static BOOL is_order_kept() {
+    return __atomic_add_fetch(&orderCount, 1, __ATOMIC_RELAXED) != __atomic_load_n(&orderDropped, __ATOMIC_RELAXED);
+}
+
+void eas_fake_drop_order(uint32_t nth) {
+    orderCount = 0;
+    orderDropped = nth;
+}
+
+uint32_t eas_fake_order_count(void) { return orderCount; }
+
+void eas_fake_hold(uint32_t is_held) {
+    pthread_mutex_lock(&lock);
+    isHeld = is_held != 0;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
 
 static BOOL is_free(FakeItem* item) {
     for (size_t i = 0; i < item->after.count; i++)
@@ -157,13 +177,14 @@ static BOOL may_run(FakeItem* item, FakeCommand* command) {
 static FakeCommand* choose(FakeItem** chosen) {
     FakeCommand* found = nil;
     uint64_t seen = 0;
+    BOOL isLate = eas_fake_random() % 8 != 0;  // mostly what was encoded last: the order that a missing barrier shows in
     for (size_t b = 0; b < committed.count; b++) {
         FakeCommandBuffer* buffer = committed.items[b];
         for (size_t i = 0; i < buffer->items_.count; i++) {
             FakeItem* item = buffer->items_.items[i];
             if (item->kind != kEncoder || item->isDone || !is_free(item)) continue;
             for (size_t c = 0; c < item->commands.count; c++)
-                if (may_run(item, item->commands.items[c]) && eas_fake_random() % ++seen == 0) {
+                if (may_run(item, item->commands.items[c]) && (isLate || eas_fake_random() % ++seen == 0)) {
                     found = item->commands.items[c];
                     *chosen = item;
                 }
@@ -174,10 +195,11 @@ static FakeCommand* choose(FakeItem** chosen) {
 
 // --- running --------------------------------------------------------------------------------------
 
+// What has not begun is left out; signals, too: who waits for them waits for ever, unless the processor signals.
 static void fail(FakeCommandBuffer* buffer, NSInteger code, const char* text) {
     if (buffer->error_) return;
     buffer->error_ = eas_fake_error(kDomain, code, text);
-    for (size_t i = 0; i < buffer->items_.count; i++) {  // what has not begun is left out
+    for (size_t i = 0; i < buffer->items_.count; i++) {
         FakeItem* item = buffer->items_.items[i];
         for (size_t c = 0; c < item->commands.count; c++)
             if (item->commands.items[c]->state == kWaiting) item->commands.items[c]->state = kDone;
@@ -208,19 +230,13 @@ static int execute(FakeCommand* c, char* error) {
 }
 
 static void settle(FakeItem* item) {
-    if (item->kind == kWait) {
-        item->isDone = is_free(item) && item->event.signaledValue >= item->value;
-    } else if (item->kind == kSignal) {
-        if (!is_free(item)) return;
-        item->isDone = YES;
-        pthread_mutex_unlock(&lock);
-        if (item->event.signaledValue < item->value) item->event.signaledValue = item->value;
-        pthread_mutex_lock(&lock);
-    } else {
-        BOOL all = is_free(item);
-        for (size_t c = 0; c < item->commands.count; c++) all = all && item->commands.items[c]->state == kDone;
-        item->isDone = all;
-    }
+    if (!is_free(item)) return;
+    for (size_t c = 0; c < item->commands.count; c++)
+        if (item->commands.items[c]->state != kDone) return;
+    if (item->kind == kWait && item->event.signaledValue < item->value) return;
+    if (item->kind == kSignal && !item->owner->error_) [item->event raiseTo:item->value];
+    item->isDone = YES;
+    item->after.clear();  // else an item would keep all that were ever before it
 }
 
 static BOOL is_first_of_queue(size_t at) {
@@ -290,11 +306,11 @@ static void* gpu(void*) {
     while (true) {
         @autoreleasepool {
             FakeItem* item = nil;
-            FakeCommand* command = choose(&item);
+            FakeCommand* command = isHeld ? nil : choose(&item);
             if (command) {
                 run_one(item, command);
                 pthread_cond_broadcast(&changed);
-            } else if (!complete_some()) {
+            } else if (isHeld || !complete_some()) {
                 pthread_cond_wait(&changed, &lock);
             }
         }
@@ -378,6 +394,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
         if (ordered || share_fence(earlier, item)) item->after.add(earlier);
     }
     if (item->kind == kWait) queue->lastWait_ = item;
+    if (item->kind == kEncoder && queue->lastWait_ && queue->lastWait_->isDone) queue->lastWait_ = nil;
 }
 
 // --- queues and command buffers -------------------------------------------------------------------
@@ -480,6 +497,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     item->value = value;
 }
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value {
+    if (!is_order_kept()) return;
     FakeItem* item = [self itemOf:kWait for:"encodeWaitForEvent:value:"];
     item->event = (FakeEvent*)event;
     item->value = value;
@@ -610,13 +628,13 @@ static void place(FakeQueue* queue, FakeItem* item) {
 }
 - (void)memoryBarrierWithScope:(MTLBarrierScope)scope {
     if (![self mayUse:0 of:1 for:"memoryBarrierWithScope:"]) return;
-    if (scope & MTLBarrierScopeBuffers) epoch_++;
+    if (scope & MTLBarrierScopeBuffers && is_order_kept()) epoch_++;
 }
 - (void)updateFence:(id<MTLFence>)fence {
     if ([self mayUse:0 of:1 for:"updateFence:"]) item_->updates.add((FakeFence*)fence);
 }
 - (void)waitForFence:(id<MTLFence>)fence {
-    if ([self mayUse:0 of:1 for:"waitForFence:"]) item_->waits.add((FakeFence*)fence);
+    if ([self mayUse:0 of:1 for:"waitForFence:"] && is_order_kept()) item_->waits.add((FakeFence*)fence);
 }
 - (void)endEncoding {
     if (isEnded_) return eas_fake_note("endEncoding: a second time");
@@ -671,7 +689,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     item_->updates.add((FakeFence*)fence);
 }
 - (void)waitForFence:(id<MTLFence>)fence {
-    item_->waits.add((FakeFence*)fence);
+    if (is_order_kept()) item_->waits.add((FakeFence*)fence);
 }
 - (void)endEncoding {
     if (isEnded_) return eas_fake_note("endEncoding: a second time");

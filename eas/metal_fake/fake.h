@@ -67,6 +67,11 @@ bool eas_fake_faults(uint32_t fault);
 const char* eas_fake_problem(void);
 void eas_fake_clear(void);
 void eas_fake_note(const char* format, ...);
+// While held, the GPU begins and ends nothing.
+void eas_fake_hold(uint32_t is_held);
+// Leave out the n-th barrier, wait for a fence or wait for an event from now on (0: none); how many there were since.
+void eas_fake_drop_order(uint32_t nth);
+uint32_t eas_fake_order_count(void);
 // 0, or an error text in `error`; runs on the calling thread.
 int eas_fake_run(const FakeDispatch* dispatch, char* error);
 uint32_t eas_fake_family(void);

@@ -85,6 +85,18 @@ class Hooks:
         found = self.native.eas_fake_problem()
         return None if found is None else str(found.decode(errors="replace"))
 
+    def hold(self, is_held: bool) -> None:
+        """While held, the GPU begins and ends nothing."""
+        self.native.eas_fake_hold(int(is_held))
+
+    def drop_order(self, nth: int) -> None:
+        """Leave out the n-th barrier or wait from now on; 0: none."""
+        self.native.eas_fake_drop_order(nth)
+
+    def orders(self) -> int:
+        """Barriers and waits since `drop_order`."""
+        return int(self.native.eas_fake_order_count())
+
     def clear(self) -> None:
         """Forget problems and faults that have not come."""
         self.native.eas_fake_clear()

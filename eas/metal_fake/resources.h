@@ -17,6 +17,7 @@
 @end
 
 @interface FakeEvent : NSObject <MTLSharedEvent>
+- (void)raiseTo:(uint64_t)value;  // by the GPU
 @end
 
 @interface FakeFunctionObject : NSObject <MTLFunction>

@@ -79,8 +79,13 @@ static const NSUInteger kMaxBuffer = 1ull << 40;
     return __atomic_load_n(&value_, __ATOMIC_ACQUIRE);
 }
 - (void)setSignaledValue:(uint64_t)value {
-    __atomic_store_n(&value_, value, __ATOMIC_RELEASE);
+    if (value < self.signaledValue) eas_fake_note("setSignaledValue: %lu is less than before", static_cast<unsigned long>(value));
+    [self raiseTo:value];
     eas_fake_wake();
+}
+- (void)raiseTo:(uint64_t)value {
+    uint64_t before = __atomic_load_n(&value_, __ATOMIC_ACQUIRE);
+    while (before < value && !__atomic_compare_exchange_n(&value_, &before, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
 }
 @end
 
