@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
     from eas.runtime import synchronize
+    from eas.runtime.streams import Event, Stream, current_stream
     from eas.tensor import (
         MemoryStats,
         Tensor,
@@ -51,9 +52,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "CompiledKernel": "eas.compiler",
     "Config": "eas.autotune",
+    "Event": "eas.runtime.streams",
     "Kernel": "eas.kernel",
+    "Stream": "eas.runtime.streams",
     "autotune": "eas.autotune",
     "constexpr": "eas.frontend.constexpr",
+    "current_stream": "eas.runtime.streams",
     "kernel": "eas.kernel",
     "synchronize": "eas.runtime",
     "torch_op": "eas.torch_op",
@@ -70,13 +74,16 @@ _MODULES = ("dtypes", "lib", "mk", "runtime")
 __all__ = [
     "CompiledKernel",
     "Config",
+    "Event",
     "Kernel",
     "MemoryStats",
+    "Stream",
     "Tensor",
     "__version__",
     "arange",
     "autotune",
     "constexpr",
+    "current_stream",
     "dtypes",
     "empty",
     "empty_cache",

@@ -14,12 +14,12 @@ import numpy as np
 from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
-from eas.facts import EQUALS, Fact
 from eas.frontend.active import is_tracing
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
-from eas.interop.quick import Place, address_of, note_writes, raw_memory, tensor_places
+from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
+from eas.launch_arguments import check_devices, holds, plain_arrays, type_key
 from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
@@ -27,6 +27,7 @@ from eas.retraces import told_of_retrace
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
+from eas.runtime.streams import SPECIAL, Lane, Stream, lane_of
 from eas.types import Space, Type
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
 LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launcher
 _MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
-_SCALARS = (int, float, bool)
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -71,11 +72,11 @@ class Kernel:
 
     # --- public -----------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, **kwargs: Any) -> None:
+    def __call__(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, _stream: Stream | None = None, **kwargs: Any) -> None:
         """Launch over the arguments; see `docs/launching.md` for the options."""
         __tracebackhide__ = True
         try:
-            is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True
+            is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True and _stream is None and not SPECIAL
             if is_simple:
                 if _grid is not None and type(_grid) is not tuple and (self._repeats or self._tensor_repeats):
                     _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
@@ -88,10 +89,10 @@ class Kernel:
                 return self._inline(args, kwargs, _grid)
             hinted = self._hinted(kwargs)
             if hinted is not self:
-                return hinted(*args, _grid=_grid, _shape=_shape, _nthreads=_nthreads, _tptg=_tptg, _sync=_sync, **kwargs)
+                return hinted(*args, _grid=_grid, _shape=_shape, _nthreads=_nthreads, _tptg=_tptg, _sync=_sync, _stream=_stream, **kwargs)
             values = self._bind(args, kwargs)
             compiled = self._compile(values)
-            self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync)
+            self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync, _stream)
             if is_simple and compiled._repeater is not None:
                 self._learn_tensors(compiled, args, kwargs)
             return None
@@ -115,7 +116,7 @@ class Kernel:
 
         return launch
 
-    def compile(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, **kwargs: Any) -> CompiledKernel:
+    def compile(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, _stream: Stream | None = None, **kwargs: Any) -> CompiledKernel:
         """The compiled kernel for arguments like these; the same object for the same types and meta."""
         __tracebackhide__ = True
         try:
@@ -259,7 +260,7 @@ class Kernel:
             elif type(value) is int:
                 parts.append("i32" if -0x80000000 <= value <= 0x7FFFFFFF else dtypes.of_scalar(value).name)
             else:
-                parts.append(_type_key(value, name))
+                parts.append(type_key(value, name))
         return keys.CallKey(receiver, tuple(parts))
 
     def _arguments(self, values: list[Any]) -> dict[str, Type | Static]:
@@ -276,25 +277,26 @@ class Kernel:
 
     # --- launching --------------------------------------------------------------------------
 
-    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool) -> None:
+    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> None:
         grid = self._grid(compiled, values, options, tptg)
         staged = self._stage(compiled, self._with_strides(compiled, values), grid)
         if staged is None:
             return
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
         sync = sync or staged.has_copies or sys.is_finalizing()  # no thread can be started then
-        if not (sync and self._repeat(compiled, staged, grid)):
-            self._run(compiled, staged, grid, sync)
+        lane = None if stream is None and not SPECIAL else lane_of(stream, staged.runtime)
+        if lane or not (sync and self._repeat(compiled, staged, grid)):
+            self._run(compiled, staged, grid, sync, lane)
         staged.staging.finish()
 
-    def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool) -> None:
+    def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         if setting_now(config.debug):
             load("eas.runtime.debug")
-            sys.modules["eas.runtime.debug"].run(staged.runtime, variant, args, grid, sync=sync)
+            sys.modules["eas.runtime.debug"].run(staged.runtime, variant, args, grid, sync=sync, lane=lane)
         else:
-            staged.runtime.run(variant, args, grid, sync=sync)
+            staged.runtime.run(variant, args, grid, sync=sync, lane=lane)
         if staged.runtime.name == "cpu":
             self._learn(compiled, staged, variant)
 
@@ -334,10 +336,10 @@ class Kernel:
     def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
         given = {name: values[self._index[name]] for name in compiled.arg_names}
-        arrays = _plain_arrays(compiled, given)
+        arrays = plain_arrays(compiled, given)
         is_plain = arrays is not None
         views = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
-        _check_devices(self.__name__, views)
+        check_devices(self.__name__, views)
         runtime = get_runtime()
         require(runtime)
         if 0 in grid:
@@ -367,7 +369,7 @@ class Kernel:
 
     def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array], ignored: frozenset[str] = frozenset()) -> Variant:
         """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
-        held = [f.kind not in ignored and _holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
+        held = [f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
         return compiled._variant_of(tuple(held))
 
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
@@ -481,7 +483,7 @@ class Launch(NamedTuple):
 
 TARGET_HINTS = ("num_warps", "num_stages")  # what Triton users say of a target; num_stages changes nothing here
 _WARPS = (1, 2, 4, 8, 16, 32)
-_OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync")
+_OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync", "_stream")
 
 
 def check_num_warps(who: str, warps: Any) -> None:
@@ -535,59 +537,6 @@ def _parameters(fn: Callable[..., Any]) -> dict[str, bool]:
             raise ArgumentError(f"kernel {fn.__name__} has a parameter named {p.name}, which is a launch option", hint="rename it")
         params[p.name] = is_constexpr(p.annotation)
     return params
-
-
-def _type_key(value: Any, name: str) -> Any:
-    if value is None:
-        return "none"
-    if is_scalar(value):
-        return dtypes.of_scalar(value).name
-    dtype = getattr(value, "dtype", None)
-    # Host arrays of equal dtype share a kernel whatever library they come from.
-    return dtype if isinstance(dtype, np.dtype) else view(value, name).dtype
-
-
-def _plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str, Array] | None:
-    """The memory of the buffers, flat, if all are NumPy arrays that a kernel can use as they are."""
-    arrays: dict[str, Array] = {}
-    for name, value in given.items():
-        if type(value) is not np.ndarray:
-            if type(value) in _SCALARS:
-                continue
-            return None
-        flags = value.flags
-        is_usable = flags.c_contiguous and flags.aligned and (flags.writeable or name not in compiled.writes)
-        if not is_usable or value.dtype is not compiled._storage[name]:
-            return None
-        arrays[name] = value if value.ndim == 1 else value.reshape(-1)
-    return arrays
-
-
-def _check_devices(name: str, views: Mapping[str, ArgView]) -> None:
-    devices: dict[str, list[str]] = {}
-    for arg, v in views.items():
-        devices.setdefault(v.device, []).append(f"`{arg}`")
-    if len(devices) > 1:
-        where = "; ".join(f"{', '.join(args)} on {device}" for device, args in devices.items())
-        raise LaunchError(f"{name} got arguments on different devices: {where}", hint="move them to one device with .to(...)")
-
-
-def _holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:
-    if fact.kind in EQUALS:
-        return bool(value == EQUALS[fact.kind])
-    if fact.kind == "divisible_16":
-        return int(value) % 16 == 0
-    if fact.kind == "aligned_64":
-        return address_of(arrays[fact.arg]) % 64 == 0
-    if fact.kind == "fits_32":
-        return all(a.size <= 0x7FFFFFFF for a in arrays.values())
-    if fact.kind == "positive":
-        return int(value) > 0
-    shared = [(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w and np.may_share_memory(arrays[w], a)]
-    if fact.kind == "in_place":
-        return bool(shared) and all(address_of(a) == address_of(b) for a, b in shared)
-    assert fact.kind == "disjoint", fact
-    return not shared
 
 
 @overload

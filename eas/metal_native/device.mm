@@ -6,8 +6,10 @@
 static id<MTLDevice> device;
 static pid_t opened_by;
 
+bool is_forked(void) { return device && opened_by != getpid(); }
+
 bool is_usable(void) {
-    if (!device || opened_by == getpid()) return true;
+    if (!is_forked()) return true;
     raise_error("use", "Metal cannot be used in a child after fork: start processes with the method \"spawn\"");
     return false;
 }

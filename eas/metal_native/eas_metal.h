@@ -6,7 +6,9 @@
 
 #import <Metal/Metal.h>
 
-enum { kSlots = 31, kMaxConstant = 4096 };
+#include <pthread.h>
+
+enum { kSlots = 31, kMaxConstant = 4096, kMaxStreams = 32, kMaxSpans = 256 };
 
 // --- errors.mm ------------------------------------------------------------------------------------
 
@@ -23,7 +25,9 @@ char* copied(const char* text);
 // The GPU, or nil with a Python error.
 id<MTLDevice> the_device(void);
 PyObject* device_info(PyObject* module, PyObject* none);
-// An error if this process is a child of the one that opened the device.
+// Whether this process is a child of the one that opened the device: its objects and locks are the parent's.
+bool is_forked(void);
+// Not so, or an error.
 bool is_usable(void);
 
 // --- memory.mm ------------------------------------------------------------------------------------
@@ -55,7 +59,7 @@ extern PyTypeObject* pipeline_type;
 PyObject* compile(PyObject* module, PyObject* args, PyObject* kwargs);
 int add_library(PyObject* module);
 
-// --- stream.mm ------------------------------------------------------------------------------------
+// --- order.mm -------------------------------------------------------------------------------------
 
 // Bytes that a command touches.
 struct Span {
@@ -63,8 +67,93 @@ struct Span {
     bool is_written;
 };
 
+struct Stream;
+struct Failure;
+
+// What was launched by one call, from then on until its command buffer has completed and Python has let go of `kept`.
+struct Launch {
+    Launch* next;
+    uint64_t number;       // launches of this process, from 1 on
+    unsigned long thread;  // that made it
+    int stream;            // its index
+    const char* name;      // of its kernel; one of `kept` has the text
+    const volatile uint32_t* log;  // its first word tells of a failed assertion; or null
+    uint32_t n_spans, n_kept;
+    Span* spans;
+    PyObject** kept;
+};
+
+// A command buffer, from the moment it is opened until it has completed.
+struct Batch {
+    Batch *older, *newer;
+    Stream* stream;
+    uint64_t ticket;            // counts the command buffers of its stream
+    void* buffer;               // id<MTLCommandBuffer>
+    Launch *first, *last;
+    uint64_t begin, end;        // all bytes that they touch lie between
+    uint64_t waits[kMaxStreams];  // tickets of other streams that it comes after
+    uint32_t n_ops;
+    uint64_t nbytes;
+    double opened;
+    bool is_committed, is_done;
+    NSInteger error_code;
+    char* error;                // null: none
+};
+
+// One MTLCommandQueue; lives until its last command buffer has completed.
+struct Stream {
+    uint32_t index, references;
+    void *queue, *encoder, *fence, *event;
+    bool has_fence;             // an encoder has updated it
+    bool is_faulted;            // Metal may ignore the queue from now on
+    bool is_renewed;            // a new queue, which has not been told what to wait for
+    Batch *oldest, *newest, *open;
+    uint64_t ticket, completed;
+    uint32_t n_in_flight;       // committed, and not completed
+    uint64_t waited[kMaxStreams];
+    Span spans[kMaxSpans];      // since the last barrier of the encoder
+    uint32_t n_spans;
+    uint32_t max_ops, max_in_flight;
+    uint64_t max_nbytes;
+    double max_seconds;
+    uint64_t n_barriers, n_commits, n_waits;
+    double gpu_seconds;
+};
+
+// Guards all of this. Completion handlers take it, so nobody waits for Python's lock, or for the GPU, while holding it.
+extern pthread_mutex_t state_lock;
+extern pthread_cond_t state_changed;
+extern Stream* streams[kMaxStreams];
+extern uint64_t n_launches;
+
+// For each other stream the ticket that a command on these bytes comes after, or 0; false if there is none. Null: a use by the processor.
+bool find_waits(const Stream* stream, const Span* spans, uint32_t n, uint64_t tickets[kMaxStreams]);
+// Whether a command of the open encoder needs a barrier first; remembers what it touches.
+bool needs_barrier(Stream* stream, const Span* spans, uint32_t n);
+
+// --- failures.mm ----------------------------------------------------------------------------------
+
+// The failed launch that should have written what launch `number` touches, or null.
+const Failure* failure_before(const Span* spans, uint32_t n, uint64_t number);
+uint64_t root_of(const Failure* failure);
+// Remembers, until its thread is told, that a launch has no result; takes the launch.
+void note_failure(Launch* launch, uint64_t batch, const char* kind, const char* text, uint64_t root);
+// Forgets failures that were told, and that no launch under way can depend on.
+void forget_told(uint64_t oldest_launch);
+bool has_failure(uint64_t number);
+PyObject* take_failures(PyObject* module, PyObject* args);
+PyObject* describe_failure(PyObject* module, PyObject* args);
+PyObject* wait_for_bytes(PyObject* module, PyObject* args);
+
+// --- stream.mm ------------------------------------------------------------------------------------
+
+struct StreamObject {
+    PyObject_HEAD
+    Stream* state;
+};
+
 struct Binding {
-    BufferObject* buffer;  // or null for constants
+    BufferObject* buffer;
     uint64_t offset;
     uint64_t nbytes;
     bool is_written;
@@ -78,13 +167,33 @@ struct Command {
     const void* constants;
     uint32_t constants_nbytes, constants_index;  // no constants: 0 bytes
     uint32_t groups[3], threads[3];
+    const volatile uint32_t* log;
+    PyObject* owner;  // kept until the launch has ended, or null
 };
 
-struct StreamObject;
 extern PyTypeObject* stream_type;
-// Encode a command; 0, or -1 with a Python error.
-int encode(StreamObject* stream, const Command* command);
 int add_stream(PyObject* module);
+
+// --- encode.mm ------------------------------------------------------------------------------------
+
+Stream* new_stream(uint32_t max_in_flight, uint32_t max_ops, uint64_t max_nbytes, double max_seconds);
+void let_go(Stream* stream);
+// With the lock held; a stream goes with its last reference.
+void drop_reference(Stream* stream);
+// Encode a command. 0, its number and its ticket; 1 if it depends on a failed launch, whose number is given; -1 and a Python error.
+int encode(Stream* stream, const Command* command, uint64_t* number, uint64_t* ticket);
+int encode_copy(Stream* stream, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number);
+// A launch that is not run: it depends on one that failed.
+uint64_t refuse(const Stream* stream, const Command* command, uint64_t root);
+// All that comes later in the stream waits for a ticket of another one; 0, or -1 and a Python error.
+int encode_wait(Stream* stream, Stream* other, uint64_t ticket);
+// Commit what was encoded up to a ticket.
+void flush_to(Stream* stream, uint64_t ticket);
+// Wait without Python's lock until a ticket has completed; Ctrl-C ends the wait, not the work.
+int wait_for(Stream* stream, uint64_t ticket);
+// A launch that nobody needs any more; what it keeps is for `release_garbage`, since only Python's threads may let go of it.
+void throw_away(Launch* launch);
+void release_garbage(void);
 
 // --- launch.mm ------------------------------------------------------------------------------------
 

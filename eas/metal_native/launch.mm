@@ -53,39 +53,64 @@ static void plan_dealloc(PyObject* object) {
     Py_DECREF(type);
 }
 
-// plan(stream, ((buffer, offset, nbytes), ...), constants, (x, y, z))
+static bool read_memory(const PlanObject* p, PyObject* memory, Command* c) {
+    if (PyTuple_Size(memory) != static_cast<Py_ssize_t>(p->count)) {
+        raise_error("use", "kernel %s has %u buffers, not %zd", p->pipeline->name, p->count, PyTuple_Size(memory));
+        return false;
+    }
+    for (uint32_t i = 0; i < p->count; i++) {
+        PyObject* buffer;
+        unsigned long long offset, nbytes;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(memory, i), "O!KK", buffer_type, &buffer, &offset, &nbytes)) return false;
+        BufferObject* b = reinterpret_cast<BufferObject*>(buffer);
+        if (offset + nbytes > static_cast<uint64_t>(b->nbytes)) {
+            raise_error("use", "kernel %s: %llu bytes from %llu on are not in a buffer of %zd", p->pipeline->name, nbytes, offset, b->nbytes);
+            return false;
+        }
+        c->bindings[i] = {b, offset, nbytes, p->is_written[i]};
+        c->indices[i] = p->indices[i];
+    }
+    return true;
+}
+
+// Encodes; 0, or -1 and a Python error. A launch that depends on a failed one fails too, or, if it is waited for, raises.
+static int launched(Stream* stream, const Command* c, bool is_awaited, uint64_t* number, uint64_t* ticket) {
+    int rc = encode(stream, c, number, ticket);
+    if (rc != 1) return rc;
+    if (!is_awaited) {
+        *number = refuse(stream, c, *number);
+        *ticket = 0;
+        return 0;
+    }
+    raise_error("dependency", "%llu", static_cast<unsigned long long>(*number));
+    return -1;
+}
+
 static PyObject* plan_call(PyObject* object, PyObject* args, PyObject*) {
     PlanObject* p = reinterpret_cast<PlanObject*>(object);
     PyObject *stream, *memory;
     const char* constants;
     Py_ssize_t constants_nbytes;
-    Command c;
-    if (!PyArg_ParseTuple(args, "OO!y#(III)", &stream, &PyTuple_Type, &memory, &constants, &constants_nbytes, &c.groups[0], &c.groups[1], &c.groups[2])) return nullptr;
-    if (Py_TYPE(stream) != stream_type) return PyErr_Format(PyExc_TypeError, "expected an eas._metal.Stream");
-    if (PyTuple_Size(memory) != static_cast<Py_ssize_t>(p->count)) return raise_error("use", "kernel %s has %u buffers, not %zd", p->pipeline->name, p->count, PyTuple_Size(memory));
+    int is_awaited;
+    unsigned long long log = 0;
+    Command c{};
+    if (!PyArg_ParseTuple(args, "O!O!y#(III)pO|K", stream_type, &stream, &PyTuple_Type, &memory, &constants, &constants_nbytes, &c.groups[0], &c.groups[1], &c.groups[2], &is_awaited, &c.owner, &log)) return nullptr;
     if (constants_nbytes > kMaxConstant) return raise_error("use", "kernel %s has %zd bytes of scalars; Metal takes %d", p->pipeline->name, constants_nbytes, kMaxConstant);
-    for (uint32_t i = 0; i < p->count; i++) {
-        PyObject* buffer;
-        unsigned long long offset, nbytes;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(memory, i), "OKK", &buffer, &offset, &nbytes)) return nullptr;
-        if (Py_TYPE(buffer) != buffer_type) return PyErr_Format(PyExc_TypeError, "expected an eas._metal.Buffer");
-        BufferObject* b = reinterpret_cast<BufferObject*>(buffer);
-        if (offset + nbytes > static_cast<uint64_t>(b->nbytes)) return raise_error("use", "kernel %s: %llu bytes from %llu on are not in a buffer of %zd", p->pipeline->name, nbytes, offset, b->nbytes);
-        c.bindings[i] = {b, offset, nbytes, p->is_written[i]};
-        c.indices[i] = p->indices[i];
-    }
+    if (!read_memory(p, memory, &c)) return nullptr;
     c.pipeline = p->pipeline;
     c.count = p->count;
     c.constants = constants;
     c.constants_nbytes = static_cast<uint32_t>(constants_nbytes);
     c.constants_index = p->constants_index;
+    c.log = reinterpret_cast<const volatile uint32_t*>(log);
     memcpy(c.threads, p->threads, sizeof c.threads);
-    if (encode(reinterpret_cast<StreamObject*>(stream), &c)) return nullptr;
-    Py_RETURN_NONE;
+    uint64_t number, ticket;
+    if (launched(reinterpret_cast<StreamObject*>(stream)->state, &c, is_awaited, &number, &ticket)) return nullptr;
+    return Py_BuildValue("(KK)", static_cast<unsigned long long>(number), static_cast<unsigned long long>(ticket));
 }
 
 static PyType_Slot plan_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Plan(pipeline, ((index, is_written), ...), constants index, threads): a prepared launch.")},
+    {Py_tp_doc, const_cast<char*>("Plan(pipeline, ((index, is_written), ...), constants index, threads): a prepared launch. plan(stream, ((buffer, offset, nbytes), ...), constants, grid, is awaited, owner, log address=0) gives the number of the launch and its ticket.")},
     {Py_tp_new, reinterpret_cast<void*>(plan_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(plan_dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(plan_call)},

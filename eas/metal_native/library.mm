@@ -61,8 +61,10 @@ PyObject* compile(PyObject* module, PyObject* args, PyObject* kwargs) {
 
 static void pipeline_dealloc(PyObject* object) {
     PipelineObject* self = reinterpret_cast<PipelineObject*>(object);
-    @autoreleasepool {
-        (void)(__bridge_transfer id)self->state;
+    if (!is_forked()) {
+        @autoreleasepool {
+            (void)(__bridge_transfer id)self->state;
+        }
     }
     free(self->name);
     PyTypeObject* type = Py_TYPE(object);

@@ -58,8 +58,10 @@ PyObject* adopt(PyObject* module, PyObject* args) {
 
 static void buffer_dealloc(PyObject* object) {
     BufferObject* self = reinterpret_cast<BufferObject*>(object);
-    @autoreleasepool {
-        (void)(__bridge_transfer id)self->buffer;
+    if (!is_forked()) {
+        @autoreleasepool {
+            (void)(__bridge_transfer id)self->buffer;
+        }
     }
     Py_XDECREF(self->owner);
     PyTypeObject* type = Py_TYPE(object);

@@ -6,6 +6,9 @@ static PyMethodDef functions[] = {
     {"compile", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(compile)), METH_VARARGS | METH_KEYWORDS, "compile(source, name, language='3.1', math_mode='safe'): the pipeline of a kernel."},
     {"allocate", allocate, METH_VARARGS, "allocate(nbytes, private=False): a new buffer."},
     {"adopt", adopt, METH_VARARGS, "adopt(handle, owner): an MTLBuffer of somebody else."},
+    {"take_failures", take_failures, METH_VARARGS, "take_failures(other threads, number=0, stream=-1): launches without a result that are told from now on, as (number, batch, root, kind, name, text)."},
+    {"describe_failure", describe_failure, METH_VARARGS, "describe_failure(number): the same of one launch, or None."},
+    {"wait_for_bytes", wait_for_bytes, METH_VARARGS, "wait_for_bytes(begin, end, is written): wait for the launches that a use by the processor comes after; the failed one that it depends on, or 0."},
     {"wrap", wrap, METH_VARARGS, "wrap(address, nbytes, owner): whole pages of memory as a buffer, without a copy."},
     {},
 };

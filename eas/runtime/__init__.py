@@ -14,6 +14,7 @@ from eas.errors import BackendUnavailable, EasError
 from eas.facts import NEAR
 from eas.loading import load
 from eas.locks import new_lock
+from eas.runtime.streams import Lane, WaitingLane
 
 if TYPE_CHECKING:
     from eas.ir import IRModule
@@ -65,12 +66,22 @@ class Runtime(ABC):
 
     @abstractmethod
     def run(
-        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         """Run every program of the grid; with `sync` the results are in memory afterwards.
 
-        `args` has one entry per argument of the module: flat storage arrays, and Python numbers.
+        `args` has one entry per argument of the module: flat storage arrays, and Python numbers. `lane` is one of
+        `new_lane`, or None for the default.
         """
+
+    def new_lane(self) -> Lane:
+        """A stream on this backend."""
+        return self.default_lane
+
+    @property
+    def default_lane(self) -> Lane:
+        """The stream of launches that are in no other one."""
+        return WaitingLane()
 
     def synchronize(self) -> None:
         """Everything launched before has ended; an asynchronous runtime overrides this."""
@@ -163,11 +174,16 @@ def get_runtime(backend: str | None = None) -> Runtime:
 
 def synchronize() -> None:
     """Wait until every launch of this process has ended, on all backends; raises what failed."""
-    for runtime in list(_runtimes.values()):
+    for runtime in opened_runtimes():
         runtime.synchronize()
 
 
 _INSTEAD = {"mps": "set EAS_BACKEND=cpu to run here, or EAS_BACKEND=sim to run the Metal text on the software Metal", "sim": "set EAS_BACKEND=cpu to run on the CPU"}
+
+
+def opened_runtimes() -> list[Runtime]:
+    """Those that somebody has asked for."""
+    return list(_runtimes.values())
 
 
 def require(runtime: Runtime) -> Runtime:

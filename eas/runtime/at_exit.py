@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import sys
-
-from eas.runtime.launch_queue import LaunchQueue
-
-_watched: list[LaunchQueue] = []
+from typing import Protocol
 
 
-def finish_before_exit(queue: LaunchQueue) -> None:
+class Unfinished(Protocol):
+    """Launches that may not have ended; `LaunchQueue` is one implementation."""
+
+    @property
+    def pending(self) -> ctypes.c_int64: ...
+    def drain(self) -> None: ...
+    def stop(self, *, of_all: bool) -> None: ...
+    def take_errors(self, *, of_all: bool) -> list[BaseException]: ...
+
+
+_watched: list[Unfinished] = []
+
+
+def finish_before_exit(queue: Unfinished) -> None:
     """The results of a launch may be files or shared memory: from now on this process ends after those of the queue."""
     if not _watched:
         atexit.register(_finish)
@@ -25,7 +36,7 @@ def _finish() -> None:
         sys.stdout = _LastFlush(sys.stdout)
 
 
-def _drain(queue: LaunchQueue) -> list[str]:
+def _drain(queue: Unfinished) -> list[str]:
     """What was not done, one sentence each."""
     problems = []
     try:

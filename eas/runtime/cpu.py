@@ -18,9 +18,10 @@ from eas.runtime import Executable, Grid, Runtime, jit, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.grid import check_programs
 from eas.runtime.host_cpu import num_threads
-from eas.runtime.launch_queue import LaunchQueue, Span
+from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.native_pool import pool
+from eas.runtime.streams import Lane
 from eas.types import Type
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class CpuRuntime(Runtime):
         return jit.why_unavailable()
 
     def run(
-        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         require(self)
         check_programs(executable.name, grid)
@@ -175,16 +176,24 @@ class CpuRuntime(Runtime):
         if sync and not len(self.queue):
             _execute(native, kernel, slots, grid, record, args, log)
             return
+        own = cast(QueueLane | None, lane)
         spans = kernel.spans(slots, getattr(native, "writes", None))
         prints = log is not None  # in the order of the launches
         if sync:
-            self.queue.wait_for(spans, native.name, prints)
+            self.queue.wait_for(spans, native.name, prints, own)
             _execute(native, kernel, slots, grid, record, args, log)
             return
         stop_word = ctypes.c_int32(0)
         task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log, stop_word)
         threads = min(num_threads(), _MAX_QUEUE_THREADS)
-        self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints, stop_word=stop_word)
+        self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints, stop_word=stop_word, lane=own)
+
+    def new_lane(self) -> Lane:
+        return QueueLane(self.queue)
+
+    @property
+    def default_lane(self) -> Lane:
+        return self.queue.default_lane
 
     def synchronize(self) -> None:
         """Every launch has ended; raises what failed of those that this thread made and did not wait for."""

@@ -18,18 +18,19 @@ from eas.ir import IRModule
 from eas.irtext import print_module
 from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime
+from eas.runtime.streams import Lane
 
 
-def run(runtime: Runtime, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True) -> None:
+def run(runtime: Runtime, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None) -> None:
     """`runtime.run`, told as `EAS_DEBUG` asks; then every launch is waited for, so that its time is real."""
     level = config.debug()
     if level == 0:
-        runtime.run(executable, args, grid, sync=sync)
+        runtime.run(executable, args, grid, sync=sync, lane=lane)
         return
     _ledger.open(runtime.name)
     runtime.prepare(executable)
     start, worked = time.perf_counter(), runtime.device_seconds()
-    runtime.run(executable, args, grid, sync=True)
+    runtime.run(executable, args, grid, sync=True, lane=lane)
     seconds, now = time.perf_counter() - start, runtime.device_seconds()
     line = _ledger.count(runtime.name, executable.name, grid, seconds)
     if level >= 2:

@@ -19,6 +19,7 @@ from eas.runtime import Executable, Grid, Runtime
 from eas.runtime.checked_program import Report
 from eas.runtime.grid import check_programs
 from eas.runtime.interp_plan import Plan
+from eas.runtime.streams import Lane
 
 
 class InterpRuntime(Runtime):
@@ -30,7 +31,7 @@ class InterpRuntime(Runtime):
         return None
 
     def run(
-        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         execute(executable.module, args, grid)
 

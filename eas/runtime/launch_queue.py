@@ -19,6 +19,7 @@ from typing import NamedTuple
 from eas.errors import EasError, FailedDependency, KernelError
 from eas.locks import Gate
 from eas.runtime.crew import Crew
+from eas.runtime.streams import Lane, Mark
 
 Task = Callable[[], None]
 
@@ -96,10 +97,11 @@ class Follower:
 class Launch:
     """A task, and what stands between it and its start."""
 
-    __slots__ = ("__weakref__", "access", "after", "error", "followers", "is_done", "is_ready", "is_stopped", "n_threads", "owner", "root", "runner", "stop_word", "submitter", "task", "turn")
+    __slots__ = ("__weakref__", "access", "after", "error", "followers", "is_done", "is_ready", "is_stopped", "lane", "n_threads", "owner", "root", "runner", "stop_word", "submitter", "task", "turn")
 
-    def __init__(self, access: Access, task: Task, n_threads: int, stop_word: ctypes.c_int32 | None) -> None:
+    def __init__(self, access: Access, task: Task, n_threads: int, stop_word: ctypes.c_int32 | None, lane: QueueLane) -> None:
         self.access = access
+        self.lane = lane
         self.task: Task | None = task
         self.n_threads = n_threads
         self.stop_word = stop_word
@@ -150,6 +152,7 @@ class LaunchQueue:
         self._inside: list[int] = []  # threads that are running launches
         self._waits: dict[object, tuple[int, Sequence[Launch]]] = {}
         """Of each wait that is going on: the thread, and what it would like to see end."""
+        self.default_lane = QueueLane(self)
         _queues.add(self)
 
     @property
@@ -166,20 +169,21 @@ class LaunchQueue:
 
     def submit(
         self, task: Task, max_in_flight: int, spans: Iterable[Span] | None = None, n_threads: int = 1, *,
-        name: str = "a task", in_order: bool = False, stop_word: ctypes.c_int32 | None = None,
+        name: str = "a task", in_order: bool = False, stop_word: ctypes.c_int32 | None = None, lane: QueueLane | None = None,
     ) -> None:  # fmt: skip
         """Run `task` after the earlier ones that touch its memory, while at most `n_threads` run.
 
         Waits while `max_in_flight` launches are pending. Without spans, or `in_order`, it runs after
         everything before it, and before everything after it. A 1 in `stop_word` asks the task to end.
         """
+        lane = lane or self.default_lane
         access = Access(name, None if spans is None else tuple(spans), in_order)
         if threading.get_ident() in self._inside:  # `__del__` in the middle of a launch: this one is done before that goes on
-            self.wait_for(spans, name, in_order)
+            self.wait_for(spans, name, in_order, lane)
             task()
             return
         self._wait_for_room(max_in_flight)
-        launch = Launch(access, task, n_threads, stop_word)
+        launch = Launch(access, task, n_threads, stop_word, lane)
         try:
             self._table[launch] = None
             self._let_start(launch)
@@ -193,16 +197,12 @@ class LaunchQueue:
         """Afterwards everything that was submitted before has ended, well or not."""
         self._wait(list(self._table))
 
-    def synchronize(self) -> None:
-        """`drain`, then raise what failed of this thread's launches: one error, or a group of them."""
-        self.drain()
-        errors = self.take_errors()
-        if len(errors) == 1:
-            raise errors[0]
-        if errors:
-            raise BaseExceptionGroup(f"{len(errors)} launches failed", errors)
+    def synchronize(self, lane: QueueLane | None = None) -> None:
+        """`drain`, then raise what failed of this thread's launches (in a lane): one error, or a group of them."""
+        self._wait([launch for launch in list(self._table) if lane is None or launch.lane is lane])
+        raise_all(self.take_errors(lane=lane))
 
-    def wait_for(self, spans: Iterable[Span] | None, name: str = "a task", in_order: bool = False) -> None:
+    def wait_for(self, spans: Iterable[Span] | None, name: str = "a task", in_order: bool = False, lane: QueueLane | None = None) -> None:
         """Afterwards no launch submitted before, whose order with these spans matters, is pending.
 
         Raises if one of them failed and should have written what the spans touch.
@@ -210,20 +210,21 @@ class LaunchQueue:
         if not self._table:
             return
         access = Access(name, None if spans is None else tuple(spans), in_order)
-        before = [launch for launch in list(self._table) if access.conflicts(launch.access)]
+        awaited = (lane or self.default_lane).awaited
+        before = [launch for launch in list(self._table) if launch in awaited or access.conflicts(launch.access)]
         unstopped = [launch for launch in before if not launch.is_stopped]  # who stopped the others knows
         self._wait(before)
         found = _failed_before(access, unstopped)
         if found is not None:
             raise _dependency_error(access, found)
 
-    def take_errors(self, *, of_all: bool = False) -> list[BaseException]:
-        """What failed of this thread's launches, in their order; their memory can be used again.
+    def take_errors(self, *, of_all: bool = False, lane: QueueLane | None = None) -> list[BaseException]:
+        """What failed of this thread's launches (in a lane), in their order; their memory can be used again.
 
         Failures of threads that have ended belong to whoever asks first, and `of_all` those of every thread.
         """
         here = threading.current_thread()
-        failed = [launch for launch in list(self._table) if launch.error is not None and (of_all or launch.is_of(here))]
+        failed = [launch for launch in list(self._table) if launch.error is not None and (of_all or launch.is_of(here)) and lane in (None, launch.lane)]
         told = [launch for launch in failed if self._table.pop(launch, self) is None]
         return [launch.error for launch in told if launch.error is not None]
 
@@ -311,10 +312,11 @@ class LaunchQueue:
     def _let_start(self, launch: Launch) -> None:
         """Let it start behind those before it; done twice it still starts once."""
         start = Follower(functools.partial(self._start, launch))
+        awaited = launch.lane.awaited
         for earlier in list(self._table):
             if earlier is launch:
                 break
-            if launch.access.conflicts(earlier.access):
+            if earlier in awaited or launch.access.conflicts(earlier.access):
                 if not earlier.is_stopped:
                     launch.after.append(earlier)
                 start.follow(earlier)
@@ -359,6 +361,54 @@ class LaunchQueue:
                 launch.followers.pop().step()
 
 
+def raise_all(errors: Sequence[BaseException]) -> None:
+    """Raise what several launches failed with: the error itself if there is one, else a group."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise BaseExceptionGroup(f"{len(errors)} launches failed", errors)
+
+
+class QueueMark(Mark):
+    """Launches of a queue."""
+
+    def __init__(self, queue: LaunchQueue, launches: frozenset[Launch]) -> None:
+        self.queue, self.launches = queue, launches
+
+    @property
+    def is_done(self) -> bool:
+        return all(launch.is_done for launch in self.launches)
+
+    def wait(self) -> None:
+        self.queue._wait([launch for launch in self.launches if not launch.is_done])
+
+
+class QueueLane(Lane):
+    """A stream of a queue."""
+
+    def __init__(self, queue: LaunchQueue) -> None:
+        self._queue = queue
+        self.awaited: frozenset[Launch] = frozenset()
+        """Launches that later ones of this lane come after."""
+
+    def mark(self) -> Mark:
+        own = [launch for launch in list(self._queue._table) if launch.lane is self]
+        return QueueMark(self._queue, _unended([*own, *self.awaited]))
+
+    def wait(self, mark: Mark) -> None:
+        if isinstance(mark, QueueMark) and mark.queue is self._queue:
+            self.awaited = _unended([*self.awaited, *mark.launches])
+        else:
+            mark.wait()
+
+    def synchronize(self) -> None:
+        self._queue.synchronize(self)
+
+
+def _unended(launches: Iterable[Launch]) -> frozenset[Launch]:
+    return frozenset(launch for launch in launches if not launch.is_done)
+
+
 def _failure(launch: Launch) -> BaseException | None:
     task = launch.task
     assert task is not None
@@ -394,7 +444,9 @@ _queues: weakref.WeakSet[LaunchQueue] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for queue in list(_queues):
-        queue._table.clear()  # these launches are the parent's
+        for launch in queue._table:  # these launches are the parent's
+            launch.is_done = True
+        queue._table.clear()
         queue._inside = [ident for ident in queue._inside if ident == threading.get_ident()]
 
 

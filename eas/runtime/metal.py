@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
+import itertools
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,45 +18,57 @@ from eas import config
 from eas.errors import EasError, LaunchError
 from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.debug import note
+from eas.runtime.launch_queue import raise_all
 from eas.runtime.launch_settings import setting_now
+from eas.runtime.metal_failures import Failures, Logged, refusal
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
-from eas.runtime.metal_memory import MetalMemory, Place, Region, merged
+from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
+from eas.runtime.streams import Lane, Mark
 
 EXTENSION = "eas._metal"
-MAX_PENDING = 256  # launches whose arguments are held, before those that have ended are looked for
 BUILD = "python tools/build_metal_ext.py"
-HINTS = {
-    "fault": "the kernel touched memory outside of its buffers: EAS_BACKEND=interp or EAS_CHECK_BOUNDS=1 on the CPU name the line",
-    "timeout": "the GPU ended it after some seconds: give each program less work",
-    "memory": "eas.empty_cache() frees buffers that are kept for later",
-    "removed": "the GPU is gone: start the process again",
-    "compile": "this Metal text should compile: please report it with the text of to_msl()",
-}
+MAX_STREAMS = 32  # of the extension; as many queues are more than a GPU runs side by side
+T = TypeVar("T")
 
 
-class Staged(NamedTuple):
-    """Bytes of the process that are no memory of Metal, and their copy in a buffer."""
+class MetalMark(Mark):
+    """The commands of a native stream up to a ticket."""
 
-    region: Region
-    place: Place
+    def __init__(self, runtime: MetalRuntime, stream: Any) -> None:
+        self._runtime, self.stream, self.ticket = runtime, stream, stream.ticket
 
-    def write_back(self) -> None:
-        """Copy what the kernel has left in the buffer to where it belongs."""
-        ctypes.memmove(self.region.begin, self.place.buffer.address + self.place.offset, self.place.nbytes)
+    @property
+    def is_done(self) -> bool:
+        return bool(self.stream.completed >= self.ticket)
+
+    def wait(self) -> None:
+        self._runtime._told("", lambda: self.stream.wait(self.ticket))
 
 
-class Pending(NamedTuple):
-    """A launch that has not been waited for, and what is left to do when it has ended."""
+class MetalLane(Lane):
+    """A stream on the GPU: a command queue of its own, as far as there are some."""
 
-    executable: Executable
-    launch: MetalLaunch
-    staged: list[Staged]
-    ticket: int  # of its command buffer
+    def __init__(self, runtime: MetalRuntime, index: int) -> None:
+        self._runtime, self._index = runtime, index
 
-    def writes(self, region: Region) -> bool:
-        """Whether it writes bytes of a region."""
-        return any(s.is_written and s.begin < region.end and region.begin < s.end for s in self.launch.spans())
+    @property
+    def stream(self) -> Any:
+        """The native stream, made when it is first needed."""
+        return self._runtime.native_stream(self._index)
+
+    def mark(self) -> Mark:
+        return MetalMark(self._runtime, self.stream)
+
+    def wait(self, mark: Mark) -> None:
+        if isinstance(mark, MetalMark):
+            self.stream.wait_on_gpu(mark.stream, mark.ticket)
+        else:
+            mark.wait()
+
+    def synchronize(self) -> None:
+        self._runtime.synchronize(self)
 
 
 class MetalRuntime(Runtime):
@@ -65,12 +78,14 @@ class MetalRuntime(Runtime):
     used_hints = frozenset({"num_warps"})
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._lock = new_lock()  # of what is made once; never held while the GPU works
         self._plans: dict[tuple[str, str], Any] = {}
-        self._pending: list[Pending] = []
-        self._stream: Any = None
+        self._streams: dict[int, Any] = {}
+        self._lanes = itertools.count()
+        self._default = MetalLane(self, 0)
         self._metal: ModuleType | None = None
         self._memory: MetalMemory | None = None
+        self._failures: Failures | None = None
         self.copies = 0
         """Pieces of memory that had to be copied for the GPU, so far."""
 
@@ -100,9 +115,10 @@ class MetalRuntime(Runtime):
                     metal.device_info()
                 except metal.Error as error:
                     raise LaunchError(str(error.args[1])) from None
-                self._memory = MetalMemory(metal)
+                self._memory, self._failures = MetalMemory(metal), Failures(metal)
                 self._metal = metal
-                atexit.register(self._at_exit)
+                finish_before_exit(_UntilExit(self))
+                os.register_at_fork(after_in_child=self._streams.clear)  # they are the parent's
         return self._metal
 
     @property
@@ -112,136 +128,180 @@ class MetalRuntime(Runtime):
         assert self._memory is not None
         return self._memory
 
-    def run(
-        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
-    ) -> None:
-        require(self)
-        launch = prepare(cast(MetalExecutable, executable), args, grid)
-        with self._lock:
-            staged: list[Staged] = []
-            try:
-                self._encode(launch, staged)
-            except self.extension().Error as error:
-                raise _refusal(executable.name, error) from None
-            self._pending.append(Pending(executable, launch, staged, self._the_stream().ticket))
-            # What is written to a copy is in the array when the call returns: nobody could see that it is not there yet.
-            if sync or any(s.region.is_written for s in staged):
-                self.synchronize()
+    @property
+    def failures(self) -> Failures:
+        """What nobody was told of."""
+        self.extension()
+        assert self._failures is not None
+        return self._failures
 
-    def synchronize(self) -> None:
-        """Every launch has ended and its results are in memory; raises what failed."""
-        with self._lock:
-            pending, self._pending = self._pending, []
-            if self._stream is None:
-                return
-            try:
-                self._stream.wait()
-            except self.extension().Error as error:
-                names = ", ".join(dict.fromkeys(p.executable.name for p in pending))
-                raise _refusal(names, error) from None
-            finally:
-                for p in pending:
-                    self.memory.returned.extend(s.place.buffer for s in p.staged)
-            for p in pending:
-                for s in p.staged:
-                    if s.region.is_written:
-                        s.write_back()
-                p.launch.finish(p.executable.name)
+    # --- streams ----------------------------------------------------------------------------------
+
+    def new_lane(self) -> Lane:
+        return MetalLane(self, 1 + next(self._lanes) % (MAX_STREAMS - 1))
+
+    @property
+    def default_lane(self) -> Lane:
+        return self._default
+
+    def native_stream(self, index: int) -> Any:
+        """The queue of that number; many streams share a few of them."""
+        found = self._streams.get(index)
+        if found is None:
+            with self._lock:
+                found = self._streams.get(index)
+                if found is None:
+                    made = self._told("", lambda: self.extension().Stream(max_in_flight=setting_now(config.max_in_flight)))
+                    found = self._streams[index] = made
+        return found
+
+    def synchronize(self, lane: MetalLane | None = None) -> None:
+        """Every launch (of a lane) has ended and its results are in memory; raises what failed of those of this thread."""
+        if not self._streams:
+            return
+        self.drain(lane)
+        raise_all(self.failures.of_this_thread(None if lane is None else lane.stream))
+
+    def drain(self, lane: MetalLane | None = None) -> None:
+        """Every launch (of a lane) has ended, well or not, and what it printed is shown."""
+        for stream in list(self._streams.values()) if lane is None else [lane.stream]:
+            stream.wait()
+        self.failures.show_logs()
 
     def device_seconds(self) -> float | None:
         """Of all command buffers that have completed: a launch that is waited for has one of its own."""
-        return 0.0 if self._stream is None else float(self._stream.statistics["gpu_seconds"])
-
-    def _at_exit(self) -> None:
-        """The GPU must not work on memory that a process gives back: it ends after its launches."""
-        try:
-            self.synchronize()
-        except EasError as error:
-            print(f"eas: a launch failed, and nobody synchronized: {error}", file=sys.stderr)
-        self._stream = None
+        return sum(float(stream.statistics["gpu_seconds"]) for stream in list(self._streams.values()))
 
     # --- one launch -------------------------------------------------------------------------------
 
-    def _encode(self, launch: MetalLaunch, staged: list[Staged]) -> None:
-        self._forget_completed()
+    def run(
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
+    ) -> None:
+        require(self)
+        launch = prepare(cast(MetalExecutable, executable), args, grid)
+        if 0 in grid:
+            return
+        name, stream = executable.name, cast(MetalLane, lane or self._default).stream
+        staged: list[Staged] = []
+        slots = self._slots(launch)
+        places = self._places(name, launch, slots, staged)
+        # What is written to a copy is in the array when the call returns: nobody could see that it is not there yet.
+        is_awaited = sync or any(s.region.is_written for s in staged)
+        plan = self._told(name, lambda: self._plan(launch.code, tuple(slots.items())))
+        log = 0 if launch.log is None else address_of(launch.log.words)
+        bound = tuple(places[index] for index in slots)
+        owner = (*launch.bound.values(), *staged)
+        number, ticket = self._told(name, lambda: plan(stream, bound, _constants(launch), launch.grid, is_awaited, owner, log))
+        if launch.log is not None:
+            self.failures.watch(number, Logged(name, launch, stream, ticket))
+        if is_awaited:
+            self._finish(number, ticket, stream, staged)
+
+    def _finish(self, number: int, ticket: int, stream: Any, staged: list[Staged]) -> None:
+        """Wait for a launch; raise its error, or bring its results to where they belong."""
+        stream.wait(ticket)
+        self.failures.show_logs()
+        error = self.failures.of_launch(number)
+        if error is not None:
+            raise error
+        for s in staged:
+            s.write_back()
+
+    def _told(self, name: str, action: Callable[[], T]) -> T:
+        """What an action of the extension gives; what it refuses as an error of eas."""
+        try:
+            return action()
+        except self.extension().Error as error:
+            kind, text = error.args
+            raise self.failures.dependency(name, int(text)) if kind == "dependency" else refusal(name, kind, text) from None
+
+    def _slots(self, launch: MetalLaunch) -> dict[int, bool]:
+        """The indices of the buffers, the log's too, and whether each is written."""
         code = launch.code
         written = {index: is_written for _, index, is_written in code.buffers}
         if code.log_index is not None:
             written[code.log_index] = True
             if launch.log is not None:
                 launch.bound[code.log_index] = launch.log.words = self._shared(launch.log.words)
-        places = self._places(launch, written, staged)
-        if staged:
-            names = [name for name, index, _ in code.buffers if any(places[index].buffer is s.place.buffer for s in staged)]
-            note(2, f"    copied {', '.join(names)} for the GPU: it shares tensors of device=\"mps\", and page-aligned arrays of whole pages")
-        constants = b"" if code.scalars_index is None else launch.bound[code.scalars_index].tobytes()
-        if 0 in launch.grid:
-            return
-        self._plan(code, tuple(written.items()))(self._the_stream(), tuple(places[index] for index in written), constants, launch.grid)
+        return written
+
     def _shared(self, array: np.ndarray) -> np.ndarray:
         """The same values in memory of Metal."""
         made = self.memory.allocate(array.nbytes).view(array.dtype)
         made[...] = array
         return made
 
-    def _places(self, launch: MetalLaunch, written: dict[int, bool], staged: list[Staged]) -> dict[int, Place]:
+    def _places(self, name: str, launch: MetalLaunch, written: dict[int, bool], staged: list[Staged]) -> dict[int, Place]:
         """Where each buffer of a launch lies for Metal; what overlaps lies in one buffer, so that writes are seen."""
         places, foreign = {}, []
         for index, is_written in written.items():
             array = launch.bound[index]
-            address = array.ctypes.data
+            address = address_of(array)
             found = self.memory.place_of(address, array.nbytes) if array.nbytes else Place(self.memory.nothing, 0, 0)
             if found is None:
                 foreign.append(Region(address, address + array.nbytes, is_written))
             else:
                 places[index] = found
         for region in merged(foreign):
-            home = self._home(region, launch, staged)
+            home = self._home(name, region, launch, staged)
             for index in written.keys() - places.keys():
                 array = launch.bound[index]
-                if region.begin <= array.ctypes.data < region.end:
-                    places[index] = Place(home.buffer, home.offset + array.ctypes.data - region.begin, array.nbytes)
+                if region.begin <= address_of(array) < region.end:
+                    places[index] = Place(home.buffer, home.offset + address_of(array) - region.begin, array.nbytes)
+        if staged:
+            names = [n for n, index, _ in launch.code.buffers if any(places[index].buffer is s.place.buffer for s in staged)]
+            note(2, f"    copied {', '.join(names)} for the GPU: it shares tensors of device=\"mps\", and page-aligned arrays of whole pages")
         return places
 
-    def _home(self, region: Region, launch: MetalLaunch, staged: list[Staged]) -> Place:
+    def _home(self, name: str, region: Region, launch: MetalLaunch, staged: list[Staged]) -> Place:
         """A buffer around the memory itself where it is whole pages, else a copy."""
+        metal = self.extension()
         if region.is_whole_pages:
-            with contextlib.suppress(self.extension().Error):  # memory that Metal does not take, as some mappings: copied, too
-                return Place(self.extension().wrap(region.begin, region.nbytes, tuple(launch.bound.values())), 0, region.nbytes)
-        if any(p.writes(region) for p in self._pending):
-            self.synchronize()
-        home = self.memory.copied(region)
-        staged.append(Staged(region, home))
+            with contextlib.suppress(metal.Error):  # memory that Metal does not take, as some mappings: copied, too
+                return Place(metal.wrap(region.begin, region.nbytes, tuple(launch.bound.values())), 0, region.nbytes)
+        root = metal.wait_for_bytes(region.begin, region.end, region.is_written)  # launches that have it wrapped
+        if root:
+            raise self.failures.dependency(name, root)
+        staged.append(self._told(name, lambda: self.memory.copied(region)))
         self.copies += 1
-        return home
-
-    def _forget_completed(self) -> None:
-        """Launches that have ended need their memory no more; those that may have something to say wait for `synchronize`."""
-        if len(self._pending) < MAX_PENDING:
-            return
-        completed = self._the_stream().completed
-        self._pending = [p for p in self._pending if p.ticket > completed or p.launch.log is not None]
-        if len(self._pending) >= MAX_PENDING:
-            self.synchronize()
+        return staged[-1].place
 
     def _plan(self, code: MetalCode, slots: tuple[tuple[int, bool], ...]) -> Any:
         key = (code.text, code.math_mode)
         found = self._plans.get(key)
         if found is None:
             metal = self.extension()
-            pipeline = metal.compile(code.text, code.name, language=code.language, math_mode=code.math_mode)
-            found = self._plans[key] = metal.Plan(pipeline, slots, code.scalars_index or 0, (code.threads, 1, 1))
+            with self._lock:
+                found = self._plans.get(key)
+                if found is None:
+                    pipeline = metal.compile(code.text, code.name, language=code.language, math_mode=code.math_mode)
+                    found = self._plans[key] = metal.Plan(pipeline, slots, code.scalars_index or 0, (code.threads, 1, 1))
         return found
 
-    def _the_stream(self) -> Any:
-        if self._stream is None:
-            self._stream = self.extension().Stream(max_in_flight=setting_now(config.max_in_flight))
-        return self._stream
+
+class _UntilExit:
+    """The GPU must not work on memory that a process gives back: it ends after its launches."""
+
+    def __init__(self, runtime: MetalRuntime) -> None:
+        self._runtime = runtime
+
+    @property
+    def pending(self) -> ctypes.c_int64:
+        return ctypes.c_int64(sum(stream.statistics["in_flight"] for stream in self._runtime._streams.values()))
+
+    def drain(self) -> None:
+        self._runtime.drain()
+
+    def stop(self, *, of_all: bool) -> None:
+        """What the GPU was given it does: only the process ends without it."""
+
+    def take_errors(self, *, of_all: bool) -> list[BaseException]:
+        return self._runtime.failures.of_all() if self._runtime._streams else []
 
 
-def _refusal(names: str, error: Exception) -> LaunchError:
-    kind, text = error.args
-    return LaunchError(f"kernel {names} failed on the GPU ({kind}): {text}", hint=HINTS.get(kind, ""))
+def _constants(launch: MetalLaunch) -> bytes:
+    index = launch.code.scalars_index
+    return b"" if index is None else launch.bound[index].tobytes()
 
 
 def _start_fake(metal: ModuleType) -> None:

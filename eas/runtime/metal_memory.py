@@ -21,6 +21,11 @@ ALIGNMENT = 256  # of all that facts of launches speak of
 MAX_FREE_NBYTES = 512 << 20  # kept for later; what exceeds it goes back to Metal
 
 
+def address_of(array: Array) -> int:
+    """Where the elements of an array start; `array.ctypes` imports a module, which fails while Python ends."""
+    return int(array.__array_interface__["data"][0])
+
+
 class Place(NamedTuple):
     """Bytes of a buffer."""
 
@@ -89,6 +94,23 @@ class AdoptedBlock:
         self._memory.left.append(self._buffer)
 
 
+class Staged:
+    """Bytes of the process that are no memory of Metal, and their copy in a buffer, which goes back to the pool with this object."""
+
+    __slots__ = ("_memory", "place", "region")
+
+    def __init__(self, memory: MetalMemory, region: Region, place: Place) -> None:
+        self._memory, self.region, self.place = memory, region, place
+
+    def write_back(self) -> None:
+        """Copy what the kernel has left in the buffer to where it belongs."""
+        if self.region.is_written:
+            ctypes.memmove(self.region.begin, self.place.buffer.address + self.place.offset, self.place.nbytes)
+
+    def __del__(self) -> None:
+        self._memory.returned.append(self.place.buffer)
+
+
 class MetalMemory:
     """All shared buffers of this process."""
 
@@ -140,12 +162,12 @@ class MetalMemory:
         """What a kernel gets for an array without elements."""
         return self.buffer(1)
 
-    def copied(self, region: Region) -> Place:
+    def copied(self, region: Region) -> Staged:
         """A copy of bytes of the process, as aligned as they are."""
         offset = region.begin % ALIGNMENT
         buffer = self.buffer(offset + region.nbytes)
         ctypes.memmove(buffer.address + offset, region.begin, region.nbytes)
-        return Place(buffer, offset, region.nbytes)
+        return Staged(self, region, Place(buffer, offset, region.nbytes))
 
     def place_of(self, address: int, nbytes: int) -> Place | None:
         """Where bytes of the process lie in a buffer of ours, or None."""

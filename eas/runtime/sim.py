@@ -13,9 +13,10 @@ from eas.metal_sim import toolchain
 from eas.metal_sim.library import Kernel, Library
 from eas.runtime import Executable, Grid, Runtime, keys, require
 from eas.runtime.at_exit import finish_before_exit
-from eas.runtime.launch_queue import LaunchQueue
+from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
+from eas.runtime.streams import Lane
 
 MAX_KERNELS = 1024  # loaded at once; older ones are taken from disk again
 
@@ -36,7 +37,7 @@ class SimRuntime(Runtime):
         return toolchain.why_unavailable()
 
     def run(
-        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True
+        self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         require(self)
         metal = cast(MetalExecutable, executable)
@@ -45,14 +46,22 @@ class SimRuntime(Runtime):
         if sync and not len(self.queue):
             _execute(executable.name, kernel, launch)
             return
+        own = cast(QueueLane | None, lane)
         spans = launch.spans()
         if sync:
-            self.queue.wait_for(spans, executable.name, in_order=True)
+            self.queue.wait_for(spans, executable.name, in_order=True, lane=own)
             _execute(executable.name, kernel, launch)
         else:
             stop_word = ctypes.c_int32(0)
             task = functools.partial(_execute, executable.name, kernel, launch, stop_word)
-            self.queue.submit(task, config.max_in_flight(), spans, name=executable.name, in_order=True, stop_word=stop_word)
+            self.queue.submit(task, config.max_in_flight(), spans, name=executable.name, in_order=True, stop_word=stop_word, lane=own)
+
+    def new_lane(self) -> Lane:
+        return QueueLane(self.queue)
+
+    @property
+    def default_lane(self) -> Lane:
+        return self.queue.default_lane
 
     def synchronize(self) -> None:
         """Every launch has ended; raises what failed of those that this thread made and did not wait for."""

@@ -28,7 +28,7 @@ codegen | metal_sim metal_native metal_fake runtime
 interop
 summary warm_start
 compiler lowering
-kernel retraces autotune
+kernel retraces autotune launch_arguments
 lazy
 tensor
 torch_op

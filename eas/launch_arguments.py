@@ -1,0 +1,74 @@
+"""What a launch looks at in its arguments: their types, their devices, and the facts that choose a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eas import dtypes
+from eas.compiler import CompiledKernel
+from eas.errors import LaunchError
+from eas.facts import EQUALS, Fact
+from eas.interop.arguments import ArgView, is_scalar, view
+from eas.interop.quick import address_of
+
+_SCALARS = (int, float, bool)
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def type_key(value: Any, name: str) -> Any:
+    """Equal for arguments for which the same kernel is compiled."""
+    if value is None:
+        return "none"
+    if is_scalar(value):
+        return dtypes.of_scalar(value).name
+    dtype = getattr(value, "dtype", None)
+    # Host arrays of equal dtype share a kernel whatever library they come from.
+    return dtype if isinstance(dtype, np.dtype) else view(value, name).dtype
+
+
+def plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str, Array] | None:
+    """The memory of the buffers, flat, if all are NumPy arrays that a kernel can use as they are."""
+    arrays: dict[str, Array] = {}
+    for name, value in given.items():
+        if type(value) is not np.ndarray:
+            if type(value) in _SCALARS:
+                continue
+            return None
+        flags = value.flags
+        is_usable = flags.c_contiguous and flags.aligned and (flags.writeable or name not in compiled.writes)
+        if not is_usable or value.dtype is not compiled._storage[name]:
+            return None
+        arrays[name] = value if value.ndim == 1 else value.reshape(-1)
+    return arrays
+
+
+def check_devices(name: str, views: Mapping[str, ArgView]) -> None:
+    """Raise for a launch whose arguments live on several devices."""
+    devices: dict[str, list[str]] = {}
+    for arg, v in views.items():
+        devices.setdefault(v.device, []).append(f"`{arg}`")
+    if len(devices) > 1:
+        where = "; ".join(f"{', '.join(args)} on {device}" for device, args in devices.items())
+        raise LaunchError(f"{name} got arguments on different devices: {where}", hint="move them to one device with .to(...)")
+
+
+def holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:
+    """Whether a fact is true of a launch."""
+    if fact.kind in EQUALS:
+        return bool(value == EQUALS[fact.kind])
+    if fact.kind == "divisible_16":
+        return int(value) % 16 == 0
+    if fact.kind == "aligned_64":
+        return address_of(arrays[fact.arg]) % 64 == 0
+    if fact.kind == "fits_32":
+        return all(a.size <= 0x7FFFFFFF for a in arrays.values())
+    if fact.kind == "positive":
+        return int(value) > 0
+    shared = [(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w and np.may_share_memory(arrays[w], a)]
+    if fact.kind == "in_place":
+        return bool(shared) and all(address_of(a) == address_of(b) for a, b in shared)
+    assert fact.kind == "disjoint", fact
+    return not shared
