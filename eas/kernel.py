@@ -32,6 +32,7 @@ from eas.types import Space, Type
 
 if TYPE_CHECKING:
     from eas.frontend.source import SourceSpot
+
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
 LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launcher
@@ -294,7 +295,9 @@ class Kernel:
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         if setting_now(config.debug):
             load("eas.runtime.debug")
-            sys.modules["eas.runtime.debug"].run(staged.runtime, variant, args, grid, sync=sync, lane=lane)
+            from eas.runtime import debug
+
+            debug.run(staged.runtime, variant, args, grid, sync=sync, lane=lane)
         else:
             staged.runtime.run(variant, args, grid, sync=sync, lane=lane)
         if staged.runtime.name == "cpu":
