@@ -15,6 +15,7 @@ from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
 from eas.frontend.active import is_tracing
+from eas.frontend.annotations import Declared, check_buffer, declared, is_double, scalar_type
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
@@ -266,15 +267,23 @@ class Kernel:
 
     def _arguments(self, values: list[Any]) -> dict[str, Type | Static]:
         """What tracing needs to know of every parameter."""
+        given = {name: value for name, is_meta, value in zip(self._names, self._is_meta, values, strict=True) if not is_meta and value is not None}
+        buffers = {name: view(value, name).dtype for name, value in given.items() if not is_scalar(value)}
+        said, with_f64 = self._declared, is_double(buffers)
         arguments: dict[str, Type | Static] = {}
-        for name, is_meta, value in zip(self._names, self._is_meta, values, strict=True):
-            if is_meta or value is None:
-                arguments[name] = Static(value)
-            elif is_scalar(value):
-                arguments[name] = Type(dtypes.of_scalar(value))
+        for name, value in zip(self._names, values, strict=True):
+            if name in buffers:
+                check_buffer(name, buffers[name], said.get(name))
+                arguments[name] = Type(buffers[name], (), Space.DEVICE)
+            elif name in given:
+                arguments[name] = Type(scalar_type(name, value, said.get(name), with_f64))
             else:
-                arguments[name] = Type(view(value, name).dtype, (), Space.DEVICE)
+                arguments[name] = Static(value)
         return arguments
+
+    @functools.cached_property
+    def _declared(self) -> dict[str, Declared]:
+        return declared(self.fn)  # late: annotations may name what is defined below the kernel
 
     # --- launching --------------------------------------------------------------------------
 
@@ -451,7 +460,7 @@ class Kernel:
         if compiled._repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
             hidden = tuple(compiled._strides)
-            compiled._repeater = Repeater(Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), compiled.arg_names, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
+            compiled._repeater = Repeater(Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), {a.name: a.type.dtype for a in compiled.args}, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
         facts, old = variant.facts, compiled._repeater.call
         defaults = (self._defaults[0] + (_MISSING,) * len(compiled._strides), *self._defaults[1:])
         compiled._repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)

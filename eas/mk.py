@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from eas import dtypes as _dtypes
+from eas.frontend.annotations import ptr
 from eas.frontend.constexpr import constexpr
 from eas.frontend.lang_sizes import cdiv, next_power_of_2
 from eas.loading import load as _load_modules
@@ -96,7 +97,7 @@ __all__ = [
     "logical_not", "logical_or", "logsumexp", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
     "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod",
-    "program_id", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
+    "program_id", "ptr", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
     "ravel", "reduce", "relu", "rem", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
     "signbit", "silu", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",
     "simd_max", "simd_min", "simd_or", "simd_prefix_exclusive_product",

@@ -126,6 +126,7 @@ MK_TITLES = {
     "lang_random": "Random bits and numbers",
     "lang_thread": "Thread mode",
     "lang_misc": "Checks, messages, hints, loops",
+    "annotations": "Annotations of parameters",
 }
 
 

@@ -45,17 +45,20 @@ _MAX_VARIANTS = 32
 _MAX_FACTS = 63
 
 
+ParamKind = Literal["buffer", "i32", "i64", "f32", "bool", "constant", "f64", "any_i64"]
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """One parameter of the kernel, in the order of the signature.
 
-    buffer: an ndarray of `dtype`; i32, i64: an int that fits, or needs, 32 or 64 bits; f32: a float;
+    buffer: an ndarray of `dtype`; i32, i64: an int that fits, or needs, 32 or 64 bits; any_i64: one that fits 64; f32, f64: a float;
     bool; constant: `value` itself, an equal int, or a float of the same bits. `slot` is the position among the arguments of
     the module; a constant has none.
     """
 
     name: str
-    kind: Literal["buffer", "i32", "i64", "f32", "bool", "constant"]
+    kind: ParamKind
     slot: int = -1
     dtype: np.dtype[Any] | None = None
     is_written: bool = False
@@ -199,6 +202,8 @@ _KINDS = {
     "f32": ll.FLOAT32,
     "bool": ll.BOOL,
     "constant": ll.CONSTANT,
+    "f64": ll.FLOAT64,
+    "any_i64": ll.ANY_INT64,
 }
 _FACTS = {
     **dict.fromkeys(EQUALS, ll.EQUALS), "positive": ll.POSITIVE, "divisible_16": ll.DIVISIBLE_16,

@@ -18,7 +18,7 @@ FACT = ("kind", "slot", "written", "number")
 VARIANT = ("facts", "code", "scratch_nbytes", "rate", "max_programs")
 ROW_WORDS = 8
 
-BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT = range(6)  # PARAM.kind
+BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT, FLOAT64, ANY_INT64 = range(8)  # PARAM.kind
 DICT_ITEM, CELL, FUNCTION = range(3)  # GUARD.kind
 EQUALS, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32, IN_PLACE = range(7)  # FACT.kind
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eas.runtime.launch_layout import (
+    ANY_INT64,
     ARRAY_OFFSETS,
     BOOL,
     BUFFER,
@@ -12,6 +13,7 @@ from eas.runtime.launch_layout import (
     DICT_ITEM,
     ENDS,
     FLOAT32,
+    FLOAT64,
     FUNCTION,
     GUARD,
     INT32,
@@ -146,7 +148,9 @@ entry:
 {plan("int")}{plan("float")}{plan("true")}{plan("false")}{plan("n_args", "i64")}{field(PARAM, "row", "slot")}{array("type", "ptr")}
   switch i64 %kind, label %bad [ i64 {INT32}, label %integer
                                  i64 {INT64}, label %integer
-                                 i64 {FLOAT32}, label %float32
+                                 i64 {ANY_INT64}, label %integer
+                                 i64 {FLOAT32}, label %real
+                                 i64 {FLOAT64}, label %real
                                  i64 {BOOL}, label %boolean ]
 integer:
   %is_int = icmp eq ptr %type, %int
@@ -159,17 +163,22 @@ convert:
   %again = sext i32 %low to i64
   %is_small = icmp eq i64 %n, %again
   %wants_small = icmp eq i64 %kind, {INT32}
-  %right = icmp eq i1 %is_small, %wants_small
+  %right.own = icmp eq i1 %is_small, %wants_small
+  %wants_any = icmp eq i64 %kind, {ANY_INT64}
+  %right = or i1 %right.own, %wants_any
   %good = and i1 %in_range, %right
   br i1 %good, label %store, label %bad
-float32:
+real:
   %is_float = icmp eq ptr %type, %float
   br i1 %is_float, label %round, label %bad
 round:
   %d = call double @PyFloat_AsDouble(ptr %object)
   %f = fptrunc double %d to float
   %bits32 = bitcast float %f to i32
-  %bits = zext i32 %bits32 to i64
+  %short = zext i32 %bits32 to i64
+  %long = bitcast double %d to i64
+  %is_long = icmp eq i64 %kind, {FLOAT64}
+  %bits = select i1 %is_long, i64 %long, i64 %short
   br label %store
 boolean:
   %is_true = icmp eq ptr %object, %true

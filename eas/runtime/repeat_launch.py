@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from types import FunctionType, NoneType
@@ -46,7 +46,8 @@ class Repeatable:
     fn: Callable[..., Any]
     names: tuple[str, ...]
     is_meta: tuple[bool, ...]
-    arg_names: tuple[str, ...]
+    arguments: Mapping[str, DType]
+    """The dtype of each argument of the module, in order."""
     writes: tuple[str, ...]
     grid_info: GridInfo
     facts: tuple[Fact, ...]
@@ -133,7 +134,7 @@ def _checked(call: Call, is_current: Callable[[], bool], *given: Any) -> object:
 
 def _params(what: Repeatable, values: Sequence[object], defaults: Sequence[object]) -> tuple[Param, ...] | None:
     """The parameters of launches like this one, or None if Python must look at one of them."""
-    slots = {name: i for i, name in enumerate(what.arg_names)}
+    slots = {name: i for i, name in enumerate(what.arguments)}
     found = []
     for name, is_meta, value, default in zip(what.names, what.is_meta, values, defaults, strict=True):
         if default is Parameter.empty:
@@ -141,25 +142,26 @@ def _params(what: Repeatable, values: Sequence[object], defaults: Sequence[objec
         if is_meta or value is None:
             param = Param(name, "constant", value=value, default=default) if _is_fixed(value) else None
         else:
-            param = _argument(name, slots.get(name, -1), value, default, name in what.writes)
+            param = _argument(name, slots.get(name, -1), value, what.arguments.get(name), name in what.writes, default)
         if param is None or (param.kind != "constant" and param.slot < 0):
             return None
         found.append(param)
     return tuple(found)
 
 
-def _argument(name: str, slot: int, value: object, default: object, written: bool) -> Param | None:
+def _argument(name: str, slot: int, value: object, dtype: DType | None, written: bool, default: object) -> Param | None:
     if type(value) is np.ndarray:
         # Launchers compare dtypes by identity: one with metadata would never be found again.
         is_shared = np.empty(0, value.dtype).dtype is value.dtype
         return Param(name, "buffer", slot, value.dtype, written, default=default) if is_shared else None
-    if type(value) is bool:
-        return Param(name, "bool", slot, default=default)
-    if type(value) is float:
-        return Param(name, "f32", slot, default=default)
-    if type(value) is int and value in _INT64:
-        return Param(name, "i32" if value in _INT32 else "i64", slot, default=default)
-    return None
+    kind = _NATIVE.get((type(value), dtype.name if dtype else ""))
+    if kind == "i64" and isinstance(value, int) and value in _INT32:
+        kind = "any_i64"  # declared: small ones come as well
+    return None if kind is None else Param(name, kind, slot, default=default)
+
+
+_NATIVE: dict[tuple[type, str], fl.ParamKind] = {(bool, "bool"): "bool", (float, "f32"): "f32", (float, "f64"): "f64", (int, "i32"): "i32", (int, "i64"): "i64"}
+"""Numbers that native code reads; of others Python makes what the kernel wants."""
 
 
 def _is_fixed(value: object) -> bool:
@@ -189,7 +191,7 @@ def _axes(info: GridInfo, params: Sequence[Param]) -> tuple[Axis, Axis, Axis] | 
 def _axis(param: Param | None, block: int) -> Axis | None:
     if param is None:
         return None
-    if param.kind in ("i32", "i64"):
+    if param.kind in ("i32", "i64", "any_i64"):
         return Axis(slot=param.slot, block=block)
     value = param.value
     if param.kind == "constant" and type(value) is int and value >= 0:
