@@ -48,6 +48,7 @@ SHAPES: dict[str, Callable[[int], list[str]]] = {
     "pointers": lambda n: [*_BLOCK, "p, step = x, mk.program_id(0)", *_times(n, "p = p + step", "v = v + mk.load(p)"), *_STORE],
     "blocks of pointers": lambda n: [*_BLOCK, "p = x + i", *_times(n, "v = v + mk.load(p, mask=m)", "p = p + 16"), *_STORE],
     "reductions": lambda n: [*_BLOCK, *_times(n, "v = v - mk.max(v, axis=0) * {k}.0", "v = mk.exp(v)"), *_STORE],
+    "reductions side by side": lambda n: [*_BLOCK, *_times(n, "mk.store(y, {j}, mk.sum(v * {k}.0 - {j}.0))")],
     "scans": lambda n: [*_BLOCK, *_times(n, "v = mk.cumsum(v, axis=0) * 0.{k}"), *_STORE],
     "dots": lambda n: [*_MATRIX, *_times(n, "v = mk.dot(v, v) * 0.{k}"), "mk.store(y, at, v)"],
     "atomics": lambda n: [*_BLOCK, *_times(n, "mk.atomic_add(y, i + {j}, v, mask=m)")],

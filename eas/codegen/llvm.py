@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
@@ -10,7 +10,7 @@ from eas.codegen.find_lane import find
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
-from eas.codegen.outline import MANY_BLOCKS, Outliner
+from eas.codegen.outline import MOST, Outliner
 from eas.codegen.private_copies import PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
@@ -19,6 +19,7 @@ from eas.schedule.target import CpuTarget
 
 ENTRY = "eas_kernel"
 _ALIGN = 64
+_MOST_RUNGS = 512  # lanes of a kernel that have a branch of their own
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class NativeCode:
 def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> NativeCode:
     """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
     emitter, functions = _functions(module, target, check_bounds, is_long=False)
-    if emitter.t.num_blocks > MANY_BLOCKS:
+    if emitter.t.weight > MOST:
         emitter, functions = _functions(module, target, check_bounds, is_long=True)
     t = emitter.t
     text = "\n".join([*t.helpers.values(), *t.declarations.values(), *functions, "!0 = !{i32 1}"]) + "\n"
@@ -83,7 +84,7 @@ class Emitter:
         self.logs: list[LogFormat] = []
         self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
         self.uses_streams = False
-        self.num_stores_past = 0  # with a mask
+        self.num_rungs = 0  # of ladders
         self.t = Text(target.has_f16)
         self.regs: dict[Value, Reg] = {}
         self.lanes = 1
@@ -314,6 +315,11 @@ class Emitter:
             f"getelementptr i64, ptr %args, i64 {len(self.module.args) + 5 + index}", "ptr", 1
         )
         return self.t.let(f"load i64, {at}", "i64", 1)
+
+    def ladder(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Reg | None], result: Reg | None = None) -> Reg | None:
+        """Write a branch per lane here, or call a function that has them: LLVM takes long for thousands of branches."""
+        self.num_rungs += max(r.lanes for r in operands)
+        return body(*operands) if self.num_rungs <= _MOST_RUNGS else self.t.call_helper(symbol, operands, body, result)
 
     # --- structure ------------------------------------------------------------------------------
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eas.codegen.llvm_casts import rounded
 from eas.codegen.llvm_ops import nan_max, zero_of
-from eas.codegen.llvm_text import Reg, Text, register_type
+from eas.codegen.llvm_text import Reg, Text, mangled, register_type
 from eas.codegen.memory_formats import alignment, from_memory, stored_type, to_memory, when
 from eas.dtypes import DType
 from eas.ir import Inst
@@ -30,33 +31,36 @@ def atomic(kind: str) -> Callable[[Emitter, Inst, Sequence[Reg]], Reg]:
         result = Reg(
             "zeroinitializer" if lanes > 1 else zero_of(dtype).text, register_type(dtype), lanes
         )
-        mask = wide[1 + count] if len(wide) > 1 + count else None
         is_private = emitter.bases.get(inst.operands[0]) in emitter.private
-        change = plain_step if is_private else atomic_step
-        for lane in range(lanes):
-            pointer, *values = (t.extract(r, lane) for r in wide[: 1 + count])
-            found: list[Reg] = []
-            if mask is None:
-                found.append(change(t, kind, inst.operands[0].type, pointer, values))
-                old = found[0]
-            else:
-
-                def step(
-                    pointer: Reg = pointer, values: list[Reg] = values, found: list[Reg] = found
-                ) -> None:
-                    found.append(change(t, kind, inst.operands[0].type, pointer, values))
-
-                skipped, done = when(emitter, t.extract(mask, lane), step)
-                zero = zero_of(dtype)
-                old = t.let(
-                    f"phi {zero.type} [ {zero.text}, %{skipped} ], [ {found[0].text}, %{done} ]",
-                    zero.element,
-                    1,
-                )
-            result = t.insert(result, old, lane)
-        return result
+        memory = inst.operands[0].type
+        change = partial(plain_step if is_private else atomic_step, t, kind, memory)
+        symbol = "_".join(["plain" if is_private else "atomic", kind, memory.space.name.lower(), memory.dtype.name, *map(mangled, wide)])
+        made = emitter.ladder(symbol, wide, lambda *parts: _lane_by_lane(emitter, dtype, parts, count, result, change), result)
+        assert made is not None
+        return made
 
     return spell
+
+
+def _lane_by_lane(emitter: Emitter, dtype: DType, wide: Sequence[Reg], count: int, result: Reg, change: Callable[[Reg, list[Reg]], Reg]) -> Reg:
+    """`change` of a pointer and `count` numbers in every lane of which the mask is on, if there is one."""
+    t = emitter.t
+    mask = wide[1 + count] if len(wide) > 1 + count else None
+    for lane in range(result.lanes):
+        pointer, *values = (t.extract(r, lane) for r in wide[: 1 + count])
+        if mask is None:
+            old = change(pointer, values)
+        else:
+            found: list[Reg] = []
+
+            def step(pointer: Reg = pointer, values: list[Reg] = values, found: list[Reg] = found) -> None:
+                found.append(change(pointer, values))
+
+            skipped, done = when(emitter, t.extract(mask, lane), step)
+            zero = zero_of(dtype)
+            old = t.let(f"phi {zero.type} [ {zero.text}, %{skipped} ], [ {found[0].text}, %{done} ]", zero.element, 1)
+        result = t.insert(result, old, lane)
+    return result
 
 
 def plain_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:

@@ -72,6 +72,7 @@ def _math(name: str) -> Spelling:
         if symbol not in t.helpers:
             t.helpers[symbol] = vector_math.function(name, dtype, xs[0].lanes)
             t.declare_lines(vector_math.declarations([(name, dtype, xs[0].lanes)]))
+        t.weight += t.helpers[symbol].count("\n")  # which LLVM writes here
         args = ", ".join(map(str, xs))
         return rounded(
             t,

@@ -11,6 +11,8 @@ from eas.dtypes import DType
 # Of functions with loops: registers that they put aside lie in lines of their own. Where one crosses into another
 # page, it waits for all stores before it, and stores past the cache take long (a loop was 4 times as slow).
 LOOP_FUNCTION = "nounwind alignstack(64)"
+_BLOCK_WEIGHT = 20  # lines
+_REGISTER_LANES = 16  # about: LLVM takes wider vectors apart
 _REGISTER = {
     "bool": "i1",
     "f16": "float",
@@ -79,7 +81,7 @@ class Text:
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
         self.block = "entry"
-        self.num_blocks = 0
+        self.weight = 0  # about what LLVM's time goes with: instructions and blocks
         self._count = 0
 
     def name(self, hint: str = "t") -> str:
@@ -88,11 +90,12 @@ class Text:
 
     def line(self, text: str) -> None:
         self.lines.append("  " + text)
+        self.weight += 1
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
-        self.num_blocks += 1
+        self.weight += _BLOCK_WEIGHT
 
     def new_label(self, hint: str) -> str:
         self._count += 1
@@ -102,18 +105,39 @@ class Text:
         """%t = text"""
         name = self.name(hint)
         self.line(f"{name} = {text}")
+        self.weight += lanes // _REGISTER_LANES
         return Reg(name, element, lanes)
 
-    def call_helper(self, symbol: str, operands: Sequence[Reg], body: Callable[..., None]) -> None:
-        """Call a function of this module that does what `body(*operands)` would write here; it is written once."""
+    def call_helper(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Reg | None], result: Reg | None = None) -> Reg | None:
+        """Call a function of this module that does what `body(*operands)` would write here; it is written once.
+
+        `result` is any register of the type of what `body` returns.
+        """
         if symbol not in self.helpers:
             params = [Reg(f"%p{i}", r.element, r.lanes) for i, r in enumerate(operands)]
-            outer, self.lines, self.block = (self.lines, self.block, self.num_blocks), [], "entry"
-            body(*params)
-            head = f"define internal void @{symbol}({', '.join(map(str, params))}) noinline nounwind {{\nentry:"
-            self.helpers[symbol] = "\n".join([head, *self.lines, "  ret void", "}"])
-            self.lines, self.block, self.num_blocks = outer
-        self.line(f"call void @{symbol}({', '.join(map(str, operands))})")
+            outer, self.lines, self.block = (self.lines, self.block, self.weight), [], "entry"
+            made = body(*params)
+            self.helpers[symbol] = function(symbol, "noinline nounwind", params, self.lines, [] if made is None else [made])
+            self.lines, self.block, self.weight = outer
+        if result is None:
+            self.call_function(symbol, operands, [])
+            return None
+        named = Reg(self.name(), result.element, result.lanes)
+        self.call_function(symbol, operands, [named])
+        return named
+
+    def call_function(self, symbol: str, operands: Sequence[Reg], results: Sequence[Reg]) -> None:
+        """Call a `function`, and give its results their names."""
+        given = [Reg(self.convert("bitcast", Reg(r.text, r.type), passed(r).type).text, passed(r).type) if is_mask(r) else r for r in operands]
+        kind, call = _results_type(results), f"@{symbol}({', '.join(map(str, given))})"
+        if not results:
+            self.line(f"call void {call}")
+            return
+        found = self.let(f"call {kind} {call}", kind, 1, "made")
+        for i, r in enumerate(results):
+            self.line(f"{passed(r).text} = extractvalue {found}, {i}")
+            if is_mask(r):
+                self.line(f"{r.text} = bitcast {passed(r)} to {r.type}")
 
     def declare(self, symbol: str, signature: str) -> None:
         self.declarations.setdefault(symbol, signature)
@@ -212,6 +236,32 @@ class Text:
             if into.lanes == 1
             else self.let(f"insertelement {into}, {value}, i32 {lane}", into.element, into.lanes)
         )
+
+
+def function(symbol: str, attributes: str, params: Sequence[Reg], lines: Sequence[str], results: Sequence[Reg]) -> str:
+    """A function of this module, whose results are registers of its lines."""
+    kind = _results_type(results)
+    head = f"define internal {kind} @{symbol}({', '.join(str(passed(p)) for p in params)}) {attributes} {{"
+    opened = [f"  {p.text} = bitcast {passed(p)} to {p.type}" for p in params if is_mask(p)]
+    closed, whole = [f"  {passed(r).text} = bitcast {r} to {passed(r).type}" for r in results if is_mask(r)], "poison"
+    for i, r in enumerate(results):
+        closed.append(f"  %result{i} = insertvalue {kind} {whole}, {passed(r)}, {i}")
+        whole = f"%result{i}"
+    last = f"  ret {kind} {whole}" if results else "  ret void"
+    return "\n".join([head, "entry:", *opened, *lines, *closed, last, "}"])
+
+
+def _results_type(results: Sequence[Reg]) -> str:
+    return f"{{ {', '.join(passed(r).type for r in results)} }}" if results else "void"
+
+
+def is_mask(reg: Reg) -> bool:
+    return reg.element == "i1" and reg.lanes > 1
+
+
+def passed(reg: Reg) -> Reg:
+    """What functions give each other for a register: a number for a mask, because LLVM aborts on some of those."""
+    return Reg(f"{reg.text}.bits", f"i{reg.lanes}") if is_mask(reg) else reg
 
 
 def mangled(value: Reg) -> str:

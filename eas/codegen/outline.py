@@ -1,4 +1,4 @@
-"""Long kernels as several functions: some of LLVM's passes take time with the square of the blocks of one function.
+"""Long kernels as several functions: some of LLVM's passes take time with the square of a function.
 
 A piece is a row of instructions of a region. Its text stays as it is: what it reads of what is around it are
 parameters of the same names, and what is read after it is returned and gets its name back.
@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from eas.codegen.llvm_text import LOOP_FUNCTION, Reg
+from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, function
 from eas.ir import Inst, Region, Value, walk
 
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
-MANY_BLOCKS = 500  # of a kernel, from which on it is taken apart
-_PIECE = 100  # blocks of a function, at least
+MOST = 15_000  # weight of a kernel that is one function
+_PIECE = 3000  # weight of one of several functions, at least
 
 _NAME = re.compile(r"%[A-Za-z_][\w.]*")
 _DEFINED = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
@@ -30,7 +30,7 @@ _AROUND = {
 
 
 class Outliner:
-    """Moves what an emitter has written into a function as soon as it has enough blocks."""
+    """Moves what an emitter has written into a function as soon as it is long enough."""
 
     def __init__(self, emitter: Emitter, symbol: str) -> None:
         self.emitter, self.t = emitter, emitter.t
@@ -39,18 +39,21 @@ class Outliner:
     def region(self, region: Region) -> None:
         """Emit the instructions of a region."""
         t, body, first = self.t, region.body[:-1], 0
-        before = t.block, t.num_blocks
+        before = t.block, t.weight
         line, last_use = len(t.lines), dict[Value, int]()
         for at, inst in enumerate(body):
             self.emitter.inst(inst)
-            if t.num_blocks - before[1] < _PIECE:
+            if t.weight - before[1] < _PIECE:
                 continue
             last_use = last_use or _last_uses(region)
             piece = body[first : at + 1]
             written = "\n".join(t.lines[line:]).replace(f" %{before[0]} ]", " %entry ]")  # in phis
             del t.lines[line:]
-            t.block, t.num_blocks = before
-            self._call(written, self._arguments(piece, written), self._results(piece, written, at, last_use))
+            t.block, t.weight = before
+            self.count += 1
+            symbol, arguments, results = f"{self.symbol}_part{self.count}", self._arguments(piece, written), self._results(piece, written, at, last_use)
+            t.helpers[symbol] = function(symbol, f"noinline {LOOP_FUNCTION}", arguments, [written], results)
+            t.call_function(symbol, arguments, results)
             first, line = at + 1, len(t.lines)
 
     def _arguments(self, piece: Sequence[Inst], written: str) -> list[Reg]:
@@ -66,40 +69,6 @@ class Outliner:
         outs = (self.emitter.regs[v] for inst in piece for v in inst.outs if last_use.get(v, 0) > at)
         return list({r.text: r for r in outs if r.text in defined}.values())
 
-    def _call(self, written: str, arguments: Sequence[Reg], results: Sequence[Reg]) -> None:
-        """Call a new function of what was written, and name its results as they were."""
-        t, self.count = self.t, self.count + 1
-        symbol = f"{self.symbol}_part{self.count}"
-        kind = f"{{ {', '.join(_passed(r).type for r in results)} }}" if results else "void"
-        head = f"define internal {kind} @{symbol}({', '.join(str(_passed(r)) for r in arguments)}) noinline {LOOP_FUNCTION} {{"
-        opened = [f"  {r.text} = bitcast {_passed(r)} to {r.type}" for r in arguments if _is_mask(r)]
-        closed, whole = [f"  {_passed(r).text} = bitcast {r} to {_passed(r).type}" for r in results if _is_mask(r)], "poison"
-        for i, r in enumerate(results):
-            closed.append(f"  %result{i} = insertvalue {kind} {whole}, {_passed(r)}, {i}")
-            whole = f"%result{i}"
-        closed.append(f"  ret {kind} {whole}" if results else "  ret void")
-        t.helpers[symbol] = "\n".join([head, "entry:", *opened, written, *closed, "}"])
-        given = [t.convert("bitcast", Reg(r.text, r.type), _passed(r).type) if _is_mask(r) else r for r in arguments]
-        call = f"call {kind} @{symbol}({', '.join(map(str, given))})"
-        if not results:
-            t.line(call)
-            return
-        found = t.let(call, kind, 1, "part")
-        for i, r in enumerate(results):
-            t.line(f"{_passed(r).text} = extractvalue {found}, {i}")
-            if _is_mask(r):
-                t.line(f"{r.text} = bitcast {_passed(r)} to {r.type}")
-
-
-def _is_mask(reg: Reg) -> bool:
-    return reg.element == "i1" and reg.lanes > 1
-
-
-def _passed(reg: Reg) -> Reg:
-    """What functions give each other for a register: a mask as a number, because LLVM aborts on some masks."""
-    return Reg(f"{reg.text}.bits", f"i{reg.lanes}") if _is_mask(reg) else reg
-
-
 def _defined(written: str) -> set[str]:
     """The names of results and blocks."""
     return {"%entry", *(name or f"%{label}" for name, label in _DEFINED.findall(written))}
@@ -114,4 +83,4 @@ def _last_uses(region: Region) -> dict[Value, int]:
     return {v: at for at, inst in enumerate(region.body) for v in _used([inst])}
 
 
-__all__ = ["MANY_BLOCKS", "Outliner"]
+__all__ = ["MOST", "Outliner"]

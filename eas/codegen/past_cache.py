@@ -13,7 +13,6 @@ from eas.schedule.target import ALIASING_NBYTES, STREAM_NBYTES, UNDER_WAY_NBYTES
 if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
-_MOST_INLINE = 8  # stores of a kernel
 
 
 def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
@@ -26,16 +25,7 @@ def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
 def store_single_past(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
     """Store the lanes of a mask past the cache, one by one; those of fewer than 4 bytes do not get there."""
     emitter.uses_streams = True
-    _write(emitter, f"store_singly_{mangled(value)}", (value, pointer, mask), lambda *parts: _singly(emitter, *parts))
-
-
-def _write(emitter: Emitter, symbol: str, operands: tuple[Reg, ...], body: Callable[..., None]) -> None:
-    """Write a branch per lane or piece here, or call a function that has them: LLVM takes long for thousands of branches."""
-    emitter.num_stores_past += 1
-    if emitter.num_stores_past <= _MOST_INLINE:
-        body(*operands)
-    else:
-        emitter.t.call_helper(symbol, operands, body)
+    emitter.ladder(f"store_singly_{mangled(value)}", (value, pointer, mask), lambda *parts: _singly(emitter, *parts))
 
 
 def _singly(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
@@ -61,7 +51,7 @@ def store_some_past(
     past, ordinary, after = (t.new_label(name) for name in ("past", "ordinary", "stored"))
     t.line(f"br {allowed}, label %{past}, label %{ordinary}")
     t.label(past)
-    _write(emitter, f"store_past_{mangled(value)}_{align}", operands, lambda *parts: _whole_pieces(emitter, parts, store_some))
+    emitter.ladder(f"store_past_{mangled(value)}_{align}", operands, lambda *parts: _whole_pieces(emitter, parts, store_some))
     t.line(f"br label %{after}")
     t.label(ordinary)
     store_some(value, pointer, mask)

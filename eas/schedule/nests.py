@@ -40,6 +40,7 @@ CUTS = frozenset(
 # Members of nests whose results are known after the nest.
 FOLDS = frozenset({"reduce", "histogram"})
 _POINTERS = frozenset({"addptr", "multiple_of", "max_contiguous", "max_constancy"})
+_MOST_CARRIED = 16  # folds and scans of a nest: there are no registers for more
 # Integer ops that cost more than a trip to memory.
 _DEAR = frozenset(
     {"floordiv", "mod", "truncdiv", "truncmod", "mulhi", "popcount", "clz", "ctz", "bit_reverse"}
@@ -127,6 +128,11 @@ def _is_private(base: Arg | Value) -> bool:
     return isinstance(base, Value) or bool(base.attr("noalias"))
 
 
+def _is_carried(inst: Inst) -> bool:
+    """Whether a member of a nest hands a number on from iteration to iteration."""
+    return inst.op.name in ("reduce", "scan")
+
+
 @dataclass(eq=False)
 class _Group:
     """An open nest."""
@@ -140,6 +146,7 @@ class _Group:
     addresses: set[Value] = field(default_factory=set)  # those of them that are made of numbers of the nest at the same position
     pending: list[Inst] = field(default_factory=list)  # formulas over what it produces
     inner: list[Inst] = field(default_factory=list)  # those of them that nobody else needs
+    num_carried: int = 0  # from one iteration to the next
 
     def reaches(self, value: Value) -> bool:
         """Whether something that the nest computes is behind a value."""
@@ -245,6 +252,7 @@ class _Partition:
     def _add(self, inst: Inst, group: _Group) -> None:
         group.members[inst] = None
         group.memory.add(inst)
+        group.num_carried += _is_carried(inst)
         (group.results if inst.op.name in FOLDS else group.produced).update(inst.outs)
 
     def _defer(self, inst: Inst) -> None:
@@ -362,7 +370,7 @@ class _Partition:
                         return False  # other elements than the one at hand
                 elif operand in group.derived and not (user is inst and operand in group.addresses):
                     return False
-        if self.facts.copies.get(inst) in group.members:
+        if self.facts.copies.get(inst) in group.members or (_is_carried(inst) and group.num_carried >= _MOST_CARRIED):
             return False
         return not group.memory.conflicts(inst, self.facts.may_alias)
 
