@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ _GRANULE = 16  # bytes: arrays start at multiples of this
 
 @dataclass(eq=False)
 class _Place:
-    """Arrays that share memory: when each is in use, and the size of the largest."""
+    """Arrays that share memory: when they are in use, in order, and the size of the largest."""
 
     members: list[Inst]
     spans: list[tuple[int, int]]
@@ -29,7 +30,19 @@ class _Place:
     def can_join(self, other: _Place) -> bool:
         if self.members[0]["dtype"] is not other.members[0]["dtype"]:
             return False
-        return all(a[1] < b[0] or b[1] < a[0] for a in self.spans for b in other.spans)
+        few, many = sorted((self.spans, other.spans), key=len)
+        return all(_is_free(many, span) for span in few)
+
+    def join(self, other: _Place) -> None:
+        self.members += other.members
+        self.spans = sorted(self.spans + other.spans)
+        self.size = max(self.size, other.size)
+
+
+def _is_free(spans: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Whether a span meets none of those, which are in order."""
+    at = bisect(spans, span)
+    return (at == 0 or spans[at - 1][1] < span[0]) and (at == len(spans) or span[1] < spans[at][0])
 
 
 def fit_memory(module: IRModule, target: MetalTarget) -> IRModule:
@@ -40,16 +53,30 @@ def fit_memory(module: IRModule, target: MetalTarget) -> IRModule:
     spans = _spans(module)
     places = [_Place([i], [spans[i.out]], i["size"]) for i in module.body.body if i.op.name == "alloc_tg" and i.out in spans]
     before = len(places)
-    while sum(p.nbytes for p in places) > target.threadgroup_nbytes:
-        pairs = [(a, b) for k, a in enumerate(places) for b in places[k + 1 :] if a.can_join(b)]
-        if not pairs:
-            break
-        a, b = max(pairs, key=lambda pair: min(p.nbytes for p in pair))
-        places.remove(b)
-        a.members += b.members
-        a.spans += b.spans
-        a.size = max(a.size, b.size)
+    while sum(p.nbytes for p in places) > target.threadgroup_nbytes and _join_largest(places, target.threadgroup_nbytes):
+        pass
     return module if len(places) == before else _shared(module, places)
+
+
+def _join_largest(places: list[_Place], limit: int) -> bool:
+    """Join pairs of which the smaller is as large as can be, until the limit is kept or a place has grown; whether there were any."""
+    total, count = sum(p.nbytes for p in places), len(places)
+    for least in sorted({p.nbytes for p in places}, reverse=True):
+        at = 0
+        while at < len(places):
+            a, rest = places[at], at + 1
+            while a.nbytes >= least and rest < len(places):
+                b = places[rest]
+                if min(a.nbytes, b.nbytes) != least or not a.can_join(b):
+                    rest += 1  # and never again: places grow
+                    continue
+                del places[rest]
+                total, has_grown = total - least, b.nbytes > a.nbytes
+                a.join(b)
+                if total <= limit or has_grown:
+                    return True
+            at += 1
+    return len(places) < count
 
 
 def _shared(module: IRModule, places: Sequence[_Place]) -> IRModule:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 import eas
-from eas import mk
+from eas import dtypes, mk
 from eas.ir import walk
-from eas.schedule.fit_memory import fit_memory
+from eas.schedule.fit_memory import _join_largest, _Place, fit_memory
 from eas.schedule.metal import schedule_metal
 from eas.schedule.metal_target import APPLE7, MetalTarget
 
@@ -42,3 +44,60 @@ def test_arrays_of_different_times_share_where_memory_is_short():
 def test_nothing_changes_where_memory_suffices():
     _, lowered = _arrays(APPLE7)
     assert fit_memory(lowered, APPLE7) is lowered
+
+
+class _Array:
+    """Stands for an allocation."""
+
+    def __init__(self, number, dtype):
+        self.number, self.dtype = number, dtype
+
+    def __getitem__(self, name):
+        return self.dtype
+
+
+def _places(arrays):
+    return [_Place([_Array(k, dtype)], [span], size) for k, (dtype, span, size) in enumerate(arrays)]
+
+
+def _joined_pair_by_pair(places, limit):
+    """The best of all pairs again and again."""
+    while sum(p.nbytes for p in places) > limit:
+        pairs = [(a, b) for k, a in enumerate(places) for b in places[k + 1 :] if a.can_join(b)]
+        if not pairs:
+            break
+        a, b = max(pairs, key=lambda pair: min(p.nbytes for p in pair))
+        places.remove(b)
+        a.join(b)
+    return places
+
+
+def test_the_largest_pairs_share_first():
+    rng = random.Random(0)
+    for _ in range(500):
+        starts = [rng.randrange(30) for _ in range(rng.randrange(1, 12))]
+        arrays = [(rng.choice((dtypes.f32, dtypes.f32, dtypes.f16)), (a, a + rng.randrange(1, 8)), rng.choice((33, 64, 64, 128, 256))) for a in starts]
+        limit, places = rng.randrange(4000), _places(arrays)
+        while sum(p.nbytes for p in places) > limit and _join_largest(places, limit):
+            pass
+        shared = [[[m.number for m in p.members] for p in some] for some in (places, _joined_pair_by_pair(_places(arrays), limit))]
+        assert shared[0] == shared[1]
+
+
+def test_places_are_compared_a_few_times(monkeypatch):
+    counts = []
+    for n in (50, 200):
+        calls, plain = 0, _Place.can_join
+
+        def counted(self, other, plain=plain):
+            nonlocal calls
+            calls += 1
+            return plain(self, other)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_Place, "can_join", counted)
+            places = _places([(dtypes.f32, (2 * k, 2 * k + 3), 64) for k in range(n)])
+            assert _join_largest(places, 600)
+        assert len(places) == 2
+        counts.append(calls)
+    assert counts[1] <= 5 * counts[0]
