@@ -6,13 +6,14 @@ per vector, and its place is the first bit of a comparison. Of a long row only t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eas.ir import Value
 from eas.schedule.combines import IDENTITIES
-from eas.schedule.elements import I32, I64, TRUE, Slot
+from eas.schedule.elements import I32, I64, TRUE, Place, Slot, axes, first_lane
 from eas.schedule.masks import conjuncts
 from eas.schedule.members import mask_of, member
 from eas.schedule.nest_tails import TailPlan, end_with_tail, has_one_tail
@@ -41,7 +42,7 @@ def plan_search(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     search = Search(nest, row)
     if not row.has_masks:
         return lambda: nest.put(row.bases, search.of(nest.e.const(nest.extent)))
-    tail = _tail(nest, row)
+    tail = search.tail()
     return None if tail is None else lambda: nest.put(row.bases, search.up_to(tail))
 
 
@@ -56,18 +57,6 @@ def _is_search(nest: NestLoops, row: Row) -> bool:
     is_exact = not any(i.op.name in _ROUNDED and i.out.dtype.is_float for i in others)
     loads = [i.operands[0] for i in others if i.op.name == "load"]
     return is_exact and is_light(others) and all(row.elements.step_inside(p, row.start) == 1 for p in loads)
-
-
-def _tail(nest: NestLoops, row: Row) -> TailPlan | None:
-    """What is behind the bound of the one mask of the row, if that is the bound of all of its conditions."""
-    masks = {m for inst in nest.insts() if (m := mask_of(inst)) is not None}
-    bounds, known = row.bounds, {(c, tuple(ix.axis for ix in at)) for m in masks for c, at in conjuncts(row.elements, m, row.start)}
-    if len(masks) != 1 or not known <= bounds.known or not known <= bounds.whole | bounds.lanes.keys():
-        return None
-    if bounds.whole and len(nest.members) > 2:  # of a row that is off as a whole, other conditions may still hold
-        return None
-    plan = TailPlan(frozenset(known), row.start, {})
-    return plan if has_one_tail(nest, plan) else None
 
 
 @dataclass(eq=False)
@@ -89,13 +78,42 @@ class Search:
 
     # --- how many elements there are ----------------------------------------------------------
 
+    def tail(self) -> TailPlan | None:
+        """What is behind the bound of the one mask of the row, if that is the bound of all of its conditions."""
+        nest, bounds = self.nest, self.row.bounds
+        known = {(c, axes(at)) for c, at in self._conditions()}
+        if len({mask_of(inst) for inst in nest.insts()} - {None}) != 1 or not known <= bounds.known & (bounds.whole | bounds.lanes.keys()):
+            return None
+        if bounds.whole and len(nest.members) > 2:  # of a row that is off as a whole, other conditions may still hold
+            return None
+        plan = TailPlan(frozenset(known), self.row.start, {})
+        return plan if has_one_tail(nest, plan) else None
+
     def up_to(self, tail: TailPlan) -> list[Value]:
         """The extreme of a row and its place, with what is behind the bound of its mask."""
-        tail.stop = self.row.bounds.end(self.nest.extent, 1)
-        return end_with_tail(self.nest, self.row.bases, tail, self.of(tail.stop))
+        bounds, extent = self.row.bounds, self.nest.extent
+        if not bounds.whole or len(bounds.lanes) > 1:
+            return self._with_tail(tail, bounds.end(extent, 1))
+        # Rows that are on as a whole have one length, which is not computed for each of them.
+        on = [self.row.elements.at(c, first_lane(at)) for c, at in self._conditions() if (c, axes(at)) in bounds.whole]
+        is_on = functools.reduce(lambda a, b: self.e.emit("and", a, b), on)
+        count, none = bounds.stop(extent), self.e.const(0)
+        regions = [self.e.region([], lambda: self._with_tail(tail, count)), self.e.region([], lambda: self._with_tail(tail, none))]
+        return list(self.e.inst("if", [is_on], {}, regions).outs)
+
+    def _conditions(self) -> list[Place]:
+        """What the mask of the row asks for."""
+        masks = {m for inst in self.nest.insts() if (m := mask_of(inst)) is not None}
+        return [c for m in masks for c in conjuncts(self.row.elements, m, self.row.start)]
+
+    def _with_tail(self, tail: TailPlan, count: Value) -> list[Value]:
+        tail.stop = count
+        return end_with_tail(self.nest, self.row.bases, tail, self.of(count))
 
     def of(self, count: Value) -> list[Value]:
         """The extreme of the first `count` elements and its place."""
+        if self.e.literals.get(count) == 0:
+            return self._singly(count)
         if self.nest.extent <= self.word:
             return self._few(count, self.lanes, self.word)
         return self._choose(count, self.word + 1, lambda: self._many(count), lambda: self._few(count, self.lanes, self.word))
@@ -144,46 +162,42 @@ class Search:
     def _is_better(self, a: Value, b: Value) -> Value:
         return self.e.emit("gt" if self.reduction.extreme == "max" else "lt", a, b)
 
-    def _start(self, has_places: bool) -> list[Value]:
-        """What is carried: the extreme, NaN where one was seen, and where the step of the extreme starts."""
+    def _start(self) -> list[Value]:
+        """What is carried: the extreme, NaN where one was seen, and of a long row where the step of the extreme starts."""
         assert self.reduction.extreme is not None
         start = [self.e.const(IDENTITIES[self.reduction.extreme](self.dtype), Type(self.dtype))]
         if self.dtype.is_float:
             start.append(self.e.const(0.0, Type(self.dtype)))
         place = I64 if self.dtype.nbytes == I64.dtype.nbytes else I32  # a choice is cheapest among what has one width
-        return [*start, self.e.const(0, place)] if has_places else start
+        return [*start, self.e.const(0, place)] if self.is_long else start
+
+    def _together(self, vectors: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """The extreme of some vectors, lane by lane; and of floats whether one of them is NaN."""
+        e = self.e
+        best = _in_pairs(self._better, vectors)
+        # In pairs, because one instruction asks two vectors for NaN.
+        nan = [_in_pairs(lambda a, b: e.emit("or", a, b), [e.emit("isnan", v) for v in vectors])] if self.dtype.is_float else []
+        return best, nan
 
     def _step(self, carried: Sequence[Value], vectors: Sequence[Value], first: Value | None) -> list[Value]:
         """Some vectors more, which start at `first` where that is asked for."""
-        e, here = self.e, list(vectors)
-        nan = None
-        if self.dtype.is_float:
-            flags = [e.emit("isnan", v) for v in vectors]
-            while len(flags) > 1:  # in pairs: one instruction for both
-                flags = [e.emit("or", a, b) for a, b in zip(flags[::2], flags[1::2], strict=False)] + flags[len(flags) & ~1 :]
-            nan = e.emit("select", flags[0], e.const(float("nan"), Type(self.dtype)), carried[1])
-        while len(here) > 1:
-            here = [self._better(a, b) for a, b in zip(here[::2], here[1::2], strict=False)] + here[len(here) & ~1 :]
-        nans = [] if nan is None else [nan]
+        e, (here, flags) = self.e, self._together(vectors)
+        nan = [e.emit("select", flag, e.const(float("nan"), Type(self.dtype)), carried[1]) for flag in flags]
         if first is None:
-            return [self._better(here[0], carried[0]), *nans]
-        wins = self._is_better(here[0], carried[0])
+            return [self._better(here, carried[0]), *nan]
+        wins = self._is_better(here, carried[0])
         place = e.emit("select", wins, cast(e, first, carried[-1].type), carried[-1])
-        return [e.emit("select", wins, here[0], carried[0]), *nans, place]
+        return [e.emit("select", wins, here, carried[0]), *nan, place]
 
     def _once(self, carried: Sequence[Value], lanes: int, body: Callable[[Sequence[Value]], Sequence[Value]]) -> list[Value]:
         region = self.e.region([I32, *(v.type for v in carried)], lambda _, *values: body(values), ["i"])
         zero = self.e.const(0)
         return list(self.e.inst("loop", [zero, zero, *carried], {"lanes": lanes, "once": True}, [region]).outs)
 
-    def _extreme(self, values: Sequence[Value], lanes: int) -> tuple[Value, Value | None]:
-        """The extreme of all lanes, and whether there was NaN."""
-        e, kind = self.e, values[0].type
-        region = e.region([kind, kind], lambda a, b: [self._better(a, b)])
-        best = e.inst("hreduce", values[:1], {"lanes": lanes}, [region]).out
-        if not self.dtype.is_float:
-            return best, None
-        return best, e.emit("vany", e.emit("isnan", values[1]))
+    def _fold(self, value: Value, lanes: int) -> Value:
+        """The extreme of all lanes."""
+        region = self.e.region([value.type, value.type], lambda a, b: [self._better(a, b)])
+        return self.e.inst("hreduce", [value], {"lanes": lanes}, [region]).out
 
     # --- its place ----------------------------------------------------------------------------
 
@@ -209,12 +223,17 @@ class Search:
         e = self.e
         last = e.emit("sub", count, e.const(lanes))
         firsts = [e.emit("min", e.const(k * lanes), last) if k else e.const(0) for k in range(vectors)]
-        values = self._once(self._start(False), lanes, lambda c: self._step(c, [self._vector(f, lanes) for f in firsts], None))
-        best, has_nan = self._extreme(values, lanes)
+        off = e.const(False, TRUE)
+
+        def extreme(_: Sequence[Value]) -> Sequence[Value]:
+            here, flags = self._together([self._vector(f, lanes) for f in firsts])
+            return [here, *flags]
+
+        value, *nan = self._once([e.const(0, Type(self.dtype)), *[off] * self.dtype.is_float], lanes, extreme)
+        best, has_nan = self._fold(value, lanes), e.emit("vany", nan[0]) if nan else None
 
         def place(is_found: Callable[[Value], Value]) -> Value:
-            off = [e.const(False, TRUE)] * vectors
-            hits = self._once(off, lanes, lambda _: [is_found(self._vector(f, lanes, is_again=True)) for f in firsts])
+            hits = self._once([off] * vectors, lanes, lambda _: [is_found(self._vector(f, lanes, is_again=True)) for f in firsts])
             word = e.const(0, I64)
             for first, hit in zip(firsts, hits, strict=True):
                 word = e.emit("or", word, e.emit("lane_bits", hit, first))
@@ -238,11 +257,12 @@ class Search:
             firsts = [e.emit("min", e.add(whole, e.const(k * lanes)), last) for k in range(steps)]
             return self._step(carried, [self._vector(f, lanes) for f in firsts], whole if self.is_long else None)
 
-        start = self._start(self.is_long)
+        start = self._start()
         region = e.region([I32, *(a.type for a in start)], body, ["i"])
         ends = [e.const(0), e.emit("truncdiv", whole, e.const(steps))]
         values = self._once(e.inst("loop", [*ends, *start], {"lanes": lanes}, [region]).outs, lanes, end)
-        best, has_nan = self._extreme(values, lanes)
+        best = self._fold(values[0], lanes)
+        has_nan = e.emit("vany", self._is_nan(values[1])) if self.dtype.is_float else None
         first, stop = self._step_of(values, best, count, size) if self.is_long else (e.const(0), count)
         place = lambda: self._find(first, stop, lambda v: e.emit("eq", v, best))  # noqa: E731
         return self._unless_nan(has_nan, place, lambda: self._find(e.const(0), count, self._is_nan))
@@ -265,3 +285,10 @@ class Search:
         region = self.e.region([I32], lambda i: [is_found(self._vector(i, self.word, is_again=True))], ["i"])
         place = self.e.inst("find", [first, stop], {"lanes": self.word}, [region]).out
         return self.e.emit("min", place, self.e.emit("sub", stop, self.e.const(1)))
+
+
+def _in_pairs(combine: Callable[[Value, Value], Value], values: Sequence[Value]) -> Value:
+    """Values combined as a tree."""
+    while len(values) > 1:
+        values = [*(combine(a, b) for a, b in zip(values[::2], values[1::2], strict=False)), *values[len(values) & ~1 :]]
+    return values[0]

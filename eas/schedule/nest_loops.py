@@ -353,7 +353,7 @@ class NestLoops:
                 continue
             for k, out in enumerate(r.inst.outs):
                 result = next(rest)
-                if r.slots:
+                if r.slots and out in self.outer_of:
                     index = tuple(Index(b) for b in bases)
                     address, _, _ = self.p.elements().address(r.slots[k], index)
                     self.e.inst("store", [address, result])
