@@ -38,6 +38,11 @@ def main() -> None:
 
         run_compile_times(options.compile, options.backend)
         return
+    if options.argmax:
+        from benchmarks.argmax import run_argmax
+
+        run_argmax()
+        return
     limits = measure_limits(budget, options.threads)
     machine = describe(options.threads, limits)
     if limits:
@@ -78,6 +83,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="longest time to wait for quiet samples of one row; more on a busy machine")
     parser.add_argument("--allow-interp", action="store_true", help="time eas even where it is only the interpreter")
     parser.add_argument("--sweeps", action="store_true", help="eas alone: block sizes, tiles and threads instead of peers")
+    parser.add_argument("--argmax", action="store_true", help="places of the extremes of rows of every dtype and many lengths, beside NumPy and C")
     parser.add_argument("--compile", type=int, nargs="?", const=250, metavar="N", help="compile times of long kernels at N (250) and 4N statements, and their ratio")
     parser.add_argument("--backend", default="cpu", help="with --compile: cpu, sim or interp (cpu)")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")

@@ -373,6 +373,36 @@ void transpose(const float *x, float *y, long rows, long cols) {
     }
 }
 
+/* --- the first place of an extreme of each row ---------------------------------------------- */
+
+#define PLACE(name, T, better)                                  \
+    void name(const T *x, int64_t *out, long rows, long cols) { \
+        _Pragma("omp parallel for schedule(static)")            \
+        for (long r = 0; r < rows; r++) {                       \
+            const T *row = x + r * cols;                        \
+            T best = row[0];                                    \
+            long place = 0;                                     \
+            for (long c = 1; c < cols; c++)                     \
+                if (row[c] better best) {                       \
+                    best = row[c];                              \
+                    place = c;                                  \
+                }                                               \
+            out[r] = place;                                     \
+        }                                                       \
+    }
+#define PLACES(name, T) PLACE(argmax_##name, T, >) PLACE(argmin_##name, T, <)
+
+PLACES(float32, float)
+PLACES(float64, double)
+PLACES(int8, int8_t)
+PLACES(int16, int16_t)
+PLACES(int32, int32_t)
+PLACES(int64, int64_t)
+PLACES(uint8, uint8_t)
+PLACES(uint16, uint16_t)
+PLACES(uint32, uint32_t)
+PLACES(uint64, uint64_t)
+
 /* --- threads for peers that bring none ------------------------------------------------------ */
 
 typedef void (*row_function)(const float *x, float *y, float a, float b, long first, long last, long cols);
