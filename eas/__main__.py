@@ -1,10 +1,11 @@
-"""The command line: `python -m eas doctor | env | sim | --version`."""
+"""The command line: `python -m eas doctor | env | sim | verify | --version`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eas import config
 from eas._version import __version__
@@ -15,23 +16,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit status; argparse exits with 2 for an unknown one."""
     parser = argparse.ArgumentParser(prog="eas", description="Look at this installation of eas.")
     parser.add_argument("--version", action="version", version=f"eas {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,env,sim}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="{doctor,env,sim,verify}", required=True)
     commands.add_parser("doctor", help="what this machine has: backends, compilers, torch, cache")
     commands.add_parser("env", help="the environment variables and their values")
     sim = commands.add_parser("sim", help="the kernels of a Metal text, listed or run on this computer")
+    verify = commands.add_parser("verify", help="whether all that eas promises holds on this machine: a table, a JSON file and a page")
     asked = list(sys.argv[1:] if argv is None else argv)
-    if asked[:1] == ["sim"]:
-        from eas.metal_sim import command  # the other commands must not wait for it
-
-        command.add_arguments(sim)
+    run = _run_of(asked[0] if asked else "", {"sim": sim, "verify": verify})
     options = parser.parse_args(asked)
     try:
-        if options.command == "sim":
-            return command.run(options)
+        if run is not None:
+            return run(options)
         return _doctor() if options.command == "doctor" else _env()
     except EasError as error:
         print(f"eas: {printable(str(error), keep=chr(10))}", file=sys.stderr)
         return 1
+
+
+def _run_of(command: str, parsers: dict[str, argparse.ArgumentParser]) -> Callable[[argparse.Namespace], int] | None:
+    """What runs a command with options of its own, which are added; the other commands must not wait for its modules."""
+    if command not in parsers:
+        return None
+    module = importlib.import_module({"sim": "eas.metal_sim.command", "verify": "eas.verify.command"}[command])
+    module.add_arguments(parsers[command])
+    run: Callable[[argparse.Namespace], int] = module.run
+    return run
 
 
 def _doctor() -> int:

@@ -20,9 +20,7 @@ from eas.schedule.metal_target import MetalTarget
 from eas.schedule.nests import partition
 from eas.schedule.promote_registers import declare_late, dissolve_loops, promote_registers
 
-_ELEMENTS_PER_THREAD = 4  # one vector load of 16 bytes
 _MOST_ELEMENTS_PER_THREAD = 16
-_USUAL_THREADS = 256
 
 
 def schedule_metal(
@@ -51,7 +49,7 @@ def choose_threads(module: IRModule, target: MetalTarget) -> int:
         return wanted
     size = max((_padded_size(inst) for inst in walk(module.body)), default=1)
     threads = target.simd_width
-    while threads < _USUAL_THREADS and threads * _ELEMENTS_PER_THREAD < size:
+    while threads < target.usual_threads and threads * target.elements_per_thread < size:
         threads *= 2
     while threads < target.max_threads and threads * _MOST_ELEMENTS_PER_THREAD < size:
         threads *= 2

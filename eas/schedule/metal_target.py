@@ -22,6 +22,10 @@ class MetalTarget:
     has_ulong_atomics: bool = False  # atomic_ulong: load, store, exchange, compare, add, ... as well
     fragment_map: FragmentMap | None = "standard"
     """Which lane holds which element of an 8x8 simdgroup matrix; None: unknown, go through memory."""
+    usual_threads: int = 256
+    """Of a threadgroup whose blocks are large enough."""
+    elements_per_thread: int = 4
+    """Of a block that threads share; of f32, one vector load of 16 bytes."""
 
 
 APPLE7 = MetalTarget("apple7")

@@ -34,7 +34,8 @@ tensor
 torch_op
 torch_quick
 lib
-__init__ __main__ doctor testing
+testing
+__init__ __main__ doctor verify
 """
 
 # path:function -> why it is one idea although it is long; empty is the goal.
