@@ -1,8 +1,7 @@
-"""What this machine has: versions, backends, compilers, torch, DLPack and the disk cache, as text."""
+"""What this machine has: versions, backends, compilers, Metal, torch and its layer, DLPack and the disk cache, as text."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -18,8 +17,9 @@ import numpy as np
 
 from eas import config
 from eas._version import __version__
-from eas.runtime import get_runtime
+from eas.runtime import get_runtime, gpu_facts
 from eas.runtime.host_target import host_target
+from eas.verify import probe, raw_metal
 
 BACKENDS = ("interp", "cpu", "sim", "mps")
 MIN_CLANG = 19  # older ones lack _Float16 and __bf16, which Metal's half and bfloat need
@@ -29,12 +29,13 @@ Row = tuple[str, str]
 
 def report() -> str:
     """All sections as aligned text."""
-    torch = _import_torch()
+    torch = probe.import_torch()
     sections: list[tuple[str, list[Row]]] = [
         ("eas", _versions()),
         ("backends", [(name, _backend(name)) for name in BACKENDS]),
         ("C++ compilers", _compilers()),
-        ("torch", _torch(torch)),
+        ("Metal", _metal()),
+        ("torch", [*probe.rows(), ("layer", torch_layer())]),
         ("DLPack", _dlpack(torch)),
         ("disk cache", _disk_cache()),
     ]
@@ -101,24 +102,55 @@ def _major_version(compiler: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _import_torch() -> ModuleType | str:
-    """The module, or why there is none."""
-    if importlib.util.find_spec("torch") is None:
-        return "not installed; pip install 'easy-as[torch]'"
-    try:
-        return importlib.import_module("torch")
-    except (ImportError, OSError) as error:  # a broken installation fails to load its libraries
-        return f"installed, but import fails: {error}"
-
-
-def _torch(torch: ModuleType | str) -> list[Row]:
-    if isinstance(torch, str):
-        return [("torch", torch)]
+def _metal() -> list[Row]:
+    """The GPU and the language that the runtime will use there, or what is missing and how to get it."""
+    runtime = get_runtime("mps")
+    why = runtime.why_unavailable()
+    system = platform.mac_ver()[0]
+    rows = [("macOS", f"{system}, Metal {_language(system)}" if system else "no: this is another system")]
+    rows.append(("extension", _extension()))
+    if why is not None:
+        return [*rows, ("device", f"none: {why}")]
+    info = runtime.extension().device_info()  # type: ignore[attr-defined]  # of the Metal runtime only
+    remarks = [word for word, holds in (("headless", info["is_headless"]), ("paravirtual", "virtual" in str(info["name"]).lower())) if holds]
+    facts = gpu_facts.read(info["name"])
     return [
-        ("torch", str(torch.__version__)),
-        ("MPS", "available" if torch.backends.mps.is_available() else "not available"),
-        ("compile_shader", "yes" if hasattr(torch.mps, "compile_shader") else "no; torch 2.7 or newer has it"),
+        *rows,
+        ("device", ", ".join([str(info["name"]), *remarks])),
+        ("family", f"Apple {info['family']}"),
+        ("memory", f"{info['working_set_nbytes'] >> 20} MiB, {'shared with the CPU' if info['has_unified_memory'] else 'of its own'}"),
+        ("measured facts", f"{len(facts)} in {gpu_facts.path_of(info['name'])}" if facts else "none; python -m eas verify"),
     ]
+
+
+def _language(system: str) -> str:
+    """The newest language level of a macOS."""
+    major = int(system.split(".")[0])
+    levels = [language for language, needed in raw_metal.NEEDED_MACOS.items() if major >= needed]
+    return levels[-1] if levels else "3.0 or older: eas needs 3.1, which macOS 14 has"
+
+
+def _extension() -> str:
+    """Whether `eas._metal` is built, or the command that builds it."""
+    found = importlib.util.find_spec("eas._metal")
+    if found is not None:
+        return f"built: {found.origin}"
+    software = "" if platform.system() == "Darwin" else "EAS_METAL=software "
+    return f"not built; {software}python tools/build_metal_ext.py in a checkout builds it"
+
+
+def torch_layer() -> str:
+    """The layer that torch tensors on MPS will go through, and why."""
+    found = dict(probe.rows())
+    if found.get("mps available") != "yes":
+        reason = "this torch has no MPS" if "mps available" in found else f"torch is {found['torch']}"
+        return f"none: {reason}; tensors on the CPU are shared as they are"
+    asked = config.torch_layer()
+    if asked != "auto":
+        return f"{asked.upper()}: EAS_TORCH_LAYER={asked}"
+    if found["compile_shader"] == "yes":
+        return "B: torch.mps.compile_shader is there, so kernels run on torch's own stream, without synchronisation"
+    return "A: this torch has no compile_shader, so tensors go through DLPack, with a synchronisation"
 
 
 def _dlpack(torch: ModuleType | str) -> list[Row]:

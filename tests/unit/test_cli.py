@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -71,7 +72,7 @@ def test_doctor_reports_each_section(capsys):
     _doctor()
     assert cli.main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for title in ("eas", "backends", "C++ compilers", "torch", "DLPack", "disk cache"):
+    for title in ("eas", "backends", "C++ compilers", "Metal", "torch", "DLPack", "disk cache"):
         assert f"\n{title}\n" in f"\n{out}"
     assert f"version          {__version__}" in out
     assert "interp           available" in out
@@ -87,14 +88,62 @@ def test_doctor_says_why_a_backend_is_unavailable(monkeypatch):
 @pytest.mark.parametrize("failure", [None, "broken"])
 def test_doctor_tolerates_missing_or_broken_torch(monkeypatch, failure):
     doctor = _doctor()
+    find_spec, import_module = importlib.util.find_spec, importlib.import_module
 
-    def broken(name):
-        raise OSError("libtorch.so: cannot open shared object file")
+    def broken(name, *rest):
+        if name == "torch":
+            raise OSError("libtorch.so: cannot open shared object file")
+        return import_module(name, *rest)
 
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: failure)
-    monkeypatch.setattr(doctor.importlib, "import_module", broken)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: failure if name == "torch" else find_spec(name, *rest))
+    monkeypatch.setattr(importlib, "import_module", broken)
     expected = "import fails: libtorch.so" if failure else "not installed; pip install 'easy-as[torch]'"
     assert expected in doctor.report()
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "layer"),
+    [
+        ({"torch": "not installed; pip install torch"}, "auto", "none: torch is not installed"),
+        ({"torch": "2.13", "mps available": "no", "compile_shader": "yes"}, "auto", "none: this torch has no MPS"),
+        ({"torch": "2.13", "mps available": "yes", "compile_shader": "yes"}, "auto", "B: torch.mps.compile_shader is there"),
+        ({"torch": "2.6", "mps available": "yes", "compile_shader": "no; torch 2.7 or newer has it"}, "auto", "A: this torch has no compile_shader"),
+        ({"torch": "2.13", "mps available": "yes", "compile_shader": "yes"}, "a", "A: EAS_TORCH_LAYER=a"),
+    ],
+)  # fmt: skip
+def test_doctor_says_which_torch_layer_and_why(monkeypatch, found, asked, layer):
+    doctor = _doctor()
+    monkeypatch.setenv("EAS_TORCH_LAYER", asked)
+    monkeypatch.setattr(doctor.probe, "rows", lambda: list(found.items()))
+    assert doctor.torch_layer().startswith(layer)
+
+
+@pytest.mark.parametrize(("system", "said"), [("13.6", "eas needs 3.1"), ("14.2", "Metal 3.1"), ("15.0", "Metal 3.2"), ("26.1", "Metal 4.0")])
+def test_doctor_names_the_language_of_a_macos(monkeypatch, system, said):
+    doctor = _doctor()
+    monkeypatch.setattr(doctor.platform, "mac_ver", lambda: (system, ("", "", ""), "arm64"))
+    assert said in dict(doctor._metal())["macOS"]
+
+
+def test_doctor_describes_the_device_and_its_facts(monkeypatch, tmp_path):
+    doctor = _doctor()
+    info = {"name": "Apple Paravirtual device", "family": 8, "is_headless": True, "has_unified_memory": True, "working_set_nbytes": 4 << 30}
+    gpu = SimpleNamespace(why_unavailable=lambda: None, extension=lambda: SimpleNamespace(device_info=lambda: info))
+    monkeypatch.setattr(doctor, "get_runtime", lambda name: gpu)
+    rows = dict(doctor._metal())
+    assert rows["device"] == "Apple Paravirtual device, headless, paravirtual"
+    assert (rows["family"], rows["memory"]) == ("Apple 8", "4096 MiB, shared with the CPU")
+    assert rows["measured facts"] == "none; python -m eas verify"
+    doctor.gpu_facts.write(info["name"], {"simd_width": 32})
+    assert dict(doctor._metal())["measured facts"] == f"1 in {tmp_path / 'gpu' / 'Apple-Paravirtual-device.json'}"
+
+
+def test_doctor_says_how_to_build_the_extension(monkeypatch):
+    doctor = _doctor()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None)
+    for system, command in (("Darwin", "; python tools/build_metal_ext.py"), ("Linux", "; EAS_METAL=software python tools/build_metal_ext.py")):
+        monkeypatch.setattr(doctor.platform, "system", lambda system=system: system)
+        assert f"not built{command}" in dict(doctor._metal())["extension"]
 
 
 def test_doctor_measures_the_cache_without_making_it(monkeypatch, tmp_path):
