@@ -163,13 +163,13 @@ def min_along(x: Operand, axis: int | None = None, return_indices: bool = False,
 
 
 def _extreme(name: str, x: Any, rest: tuple[Any, ...], axis: Any, return_indices: bool, keep_dims: bool) -> Any:
-    if rest and axis is None and not keep_dims and not return_indices:
-        if not _may_be_axis(x, rest):
-            return (maximum if name == "max" else minimum)(x, *rest)
-        flags = rest[1:]
-        if not flags and rest[0] is not None:
-            raise _ambiguous(name, rest[0])
-        axis, return_indices, keep_dims = rest[0], builtins.any(flags[:1]), builtins.any(flags[1:])
+    if rest and axis is None and _may_be_axis(x, rest):
+        axis, *flags = rest
+        if axis is not None and not (flags or return_indices or keep_dims):
+            raise _ambiguous(name, axis)
+        return_indices, keep_dims = return_indices or builtins.any(flags[:1]), keep_dims or builtins.any(flags[1:])
+    elif rest and axis is None and not (return_indices or keep_dims):
+        return (maximum if name == "max" else minimum)(x, *rest)
     elif rest:
         raise TypeMismatch(f"{name} got both an axis and further values", hint=f"mk.{name}(x, axis=0) reduces, mk.{name}imum(a, b) compares", loc=current().here())
     if return_indices:

@@ -97,7 +97,7 @@ def test_nan_wins_and_ties_go_to_the_lowest_index():
 
 
 def test_max_with_indices():
-    for form in (lambda x: mk.max(x, 1, True), lambda x: x.max(axis=1, return_indices=True)):
+    for form in (lambda x: mk.max(x, 1, True), lambda x: mk.max(x, 1, return_indices=True), lambda x: x.max(axis=1, return_indices=True)):
         np.testing.assert_array_equal(
             whole(lambda x, f=form: f(x)[0], X[0], (4,), np.float32), X[0].max(1)
         )
