@@ -293,3 +293,20 @@ def test_quotients_are_put_together_whatever_their_signs(backend, a, b):
     x, out, i = np.arange(n, dtype=np.float32), np.zeros(n, np.float32), np.arange(n)
     launch(backend, put_together_kernel, x, out, n, a, b, grid=-(-n // 128), BLOCK=128)
     np.testing.assert_array_equal(out, i if a and b else i % a if a else np.zeros(n))
+
+
+@eas.kernel
+def other_order_kernel(x, out, n, a, b, FIRST: eas.constexpr, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, FIRST + (i // b // a) * b + i // a % b, i < n), i < n)
+
+
+def test_quotients_in_another_order(backend):
+    """i // a // b is i // b // a of positive numbers only: of others the parts do not make i // a."""
+    n, first = 300, 1000
+    x, out, i = np.arange(2 * first, dtype=np.float32), np.zeros(n, np.float32), np.arange(n)
+    for a, b in [(3, 4), (-3, 4), (3, -4), (-3, -4), (5, 0), (0, 5), (-1, 7), (7, -1), (1, -7)]:
+        launch(backend, other_order_kernel, x, out, n, a, b, grid=-(-n // 128), FIRST=first, BLOCK=128)
+        over = [np.zeros_like(i) if d == 0 else i // d for d in (a, b)]
+        quotient = over[1] // a if a else np.zeros_like(i)
+        np.testing.assert_array_equal(out - first, quotient * b + (over[0] % b if b else 0), f"{a}, {b}")

@@ -168,3 +168,43 @@ def test_parts_of_a_position_that_do_not_fit_32_bits(monkeypatch):
     module = kernel.compile(x, out, 100, 150, BLOCK=64).traced
     text = print_module(schedule(module, AVX2))
     assert " = add %a, %b : i32" not in text, text
+
+
+DECIDED = {
+    "some & always": lambda some, always, never: some & always,
+    "always & some": lambda some, always, never: always & some,
+    "some & never": lambda some, always, never: some & never,
+    "never & some": lambda some, always, never: never & some,
+    "some | always": lambda some, always, never: some | always,
+    "always | some": lambda some, always, never: always | some,
+    "some | never": lambda some, always, never: some | never,
+    "never | some": lambda some, always, never: never | some,
+    "~always & some": lambda some, always, never: ~always & some,
+    "~never & some": lambda some, always, never: ~never & some,
+    "~(some & always)": lambda some, always, never: ~(some & always),
+    "(some | never) & ~never": lambda some, always, never: (some | never) & ~never,
+    "some ^ always": lambda some, always, never: some ^ always,
+}
+
+
+@eas.kernel
+def decided_kernel(x, chosen, loaded, stored, n, MASK: eas.constexpr, BLOCK: eas.constexpr):
+    first = mk.program_id(0) * BLOCK
+    i = first + mk.arange(0, BLOCK)
+    mask = MASK(i < n, i < first + BLOCK, i >= first + BLOCK)  # by formulas: no range of numbers decides them
+    mk.store(chosen, i, mk.where(mask, 1, 2))
+    mk.store(loaded, i, mk.load(x, i, mask, other=7))
+    mk.store(stored, i, 1, mask)
+
+
+@pytest.mark.parametrize("mask", DECIDED)
+def test_parts_of_masks_that_formulas_decide(backend, mask):
+    block, programs = 64, 3
+    x, i = np.arange(10, 10 + block * programs, dtype=np.int32), np.arange(block * programs)
+    for n in (0, 1, 70, block * programs):
+        chosen, loaded, stored = (np.zeros_like(x) for _ in range(3))
+        launch(backend, decided_kernel, x, chosen, loaded, stored, n, grid=programs, MASK=DECIDED[mask], BLOCK=block)
+        want = DECIDED[mask](i < n, i < i + 1, i < i)
+        np.testing.assert_array_equal(chosen, np.where(want, 1, 2))
+        np.testing.assert_array_equal(loaded, np.where(want, x, 7))
+        np.testing.assert_array_equal(stored, want)

@@ -76,6 +76,31 @@ def test_too_much_threadgroup_memory_names_the_allocation():
     assert "hint: use smaller blocks or a narrower dtype" in str(error)
 
 
+@eas.kernel
+def meeting_kernel(x, y, SHARED: eas.constexpr, READS: eas.constexpr, BLOCK: eas.constexpr):
+    t = mk.tid(0, BLOCK)
+    if SHARED:
+        tile = mk.alloc_tg(BLOCK, mk.f32)
+        mk.store(tile, t, mk.load(x, t))
+    mk.store(y, t, 1.0)
+    mk.barrier()
+    if SHARED:
+        mk.store(x, t, mk.load(tile, BLOCK - 1 - t))
+    if READS:
+        mk.store(x, BLOCK + t, mk.load(y, BLOCK - 1 - t))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("reads", [False, True])
+def test_barriers_name_the_memory_that_threads_share(shared, reads):
+    """A barrier without the flag of a memory lets others see what was there before, on a GPU if not on a CPU."""
+    flags = re.findall(r"threadgroup_barrier\((.*)\)", meeting_kernel.to_msl(np.zeros(64, np.float32), np.zeros(32, np.float32), SHARED=shared, READS=reads, BLOCK=32))
+    assert flags
+    for flag in flags:
+        assert ("mem_threadgroup" in flag) >= shared, flags
+        assert ("mem_device" in flag) >= reads, flags
+
+
 def test_too_many_buffers_are_refused():
     names = [f"b{i}" for i in range(31)]
     lines = "\n".join(f"    mk.store({n}, t, s)" for n in names)

@@ -407,6 +407,21 @@ def test_numbers_have_the_same_bits(ordinary):
         assert out.tobytes() == want
 
 
+@pytest.mark.parametrize("known", [7, 2**40])
+def test_integers_of_more_than_64_bits_are_those_of_a_first_launch(known):
+    """Native code would read -1 for them, which is an integer like any other."""
+
+    @eas.kernel
+    def put(out, value):
+        mk.store(out, 0, value)
+
+    kernel = fresh(put)
+    warm(kernel, np.zeros(1, np.int64), known)
+    for value in (2**63, 2**64 - 1, 2**64, 2**100, -(2**63) - 1, -(2**100), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63)):
+        out = np.zeros(1, np.int64)
+        assert outcome(kernel, [out, value], {}, {}) == outcome(fresh(put), [out, value], {}, {}), value
+
+
 def test_failing_kernel_raises_the_same_error(ordinary):
     @eas.kernel
     def picky(x, N, BLOCK: eas.constexpr):
