@@ -1,6 +1,7 @@
 """Options and fixtures of all pytest suites."""
 
 import gc
+import inspect
 import itertools
 import os
 import sys
@@ -36,6 +37,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """A sample goes by the names of tests, so that a new test changes nothing for the others."""
     one_in = config.getoption("--one-in")
+    config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item)])
+    items[:] = [item for item in items if not _is_left_out(item)]
     rare = METAL_ONE_IN if not config.getoption("--backend") else 1
     kept, left_out = [], []
     for item in items:
@@ -44,6 +47,15 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def _is_left_out(item):
+    """Whether a mark `left_out` says that this combination of parameters has no meaning, or tells nothing new."""
+    params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+    if "backend" in params:
+        params["backend"] = params["backend"][0]
+    rules = [(mark.args[0], inspect.signature(mark.args[0]).parameters) for mark in item.iter_markers("left_out")]
+    return any(names.keys() <= params.keys() and rule(*map(params.get, names)) for rule, names in rules)
 
 
 def _is_for_the_cpu(item):

@@ -19,14 +19,15 @@ from tests.backend.guarded import Guarded
 from tests.backend.test_contractions import product
 
 LENGTHS = (1, 7, 16, 33, 100, 256, 300)
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes"),
+    pytest.mark.left_out(lambda backend: backend != "cpu"),  # the addresses of the CPU backend
+]
 
 
 @pytest.fixture
 def small_caches(backend, monkeypatch):
     """All but the shortest outputs are stored past the last cache."""
-    if backend != "cpu":
-        pytest.skip("the addresses of the CPU backend")
     monkeypatch.setattr(host_target, "host_caches", lambda: Caches(last=512))
     host_target._target.cache_clear()
     yield
@@ -105,12 +106,11 @@ def expected_places(form: str, x: np.ndarray, n: int, step: int) -> np.ndarray:
     return {"strided": x[::step], "scattered": x, "reversed": x * 2, "shared": np.repeat(x, step)[:n]}[form]
 
 
+@pytest.mark.left_out(lambda dtype, step: dtype == np.uint8 and step > 3)  # as every third
 @pytest.mark.every_width
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize(("form", "step"), STEPS)
 def test_elements_some_places_apart(places, form, step, dtype):
-    if dtype == np.uint8 and step > 3:
-        pytest.skip("as every third")
     for place in places:
         for n in LENGTHS:
             length = {"strided": (n - 1) * step + 1, "shared": -(-n // step), "grouped": n * step}.get(form, n)
@@ -295,8 +295,6 @@ LIBRARY = {
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_library(backend, name):
-    if backend != "cpu":
-        pytest.skip("the addresses of the CPU backend")
     for at_end in (False, True):
         for shape in [(3, 33), (6, 300)]:
             place, values = Guarded(at_end), numbers(*shape)

@@ -11,11 +11,13 @@ from eas import mk
 from tests.backend.launches import launch
 from tests.unit.fixed_target import scheduled
 
+# Programs are joined on the CPU, and compiled for long elsewhere.
+on_the_cpu = pytest.mark.left_out(lambda backend: backend not in ("cpu", "interp"))
+modes_of_the_cpu = pytest.mark.left_out(lambda backend, mode: backend != "cpu" and mode)
+
 
 @pytest.fixture(params=["", "EAS_NOOPT", "EAS_CHECK_BOUNDS", "EAS_NUM_THREADS"])
 def mode(request, backend, monkeypatch):
-    if backend != "cpu" and (request.param or backend != "interp"):
-        pytest.skip("programs are joined on the CPU, and compiled for long elsewhere")
     if request.param:
         monkeypatch.setenv(request.param, "1")
     return request.param
@@ -35,10 +37,11 @@ def convolved(x, f, step=1, gap=1):
     return sum(parts)
 
 
+@on_the_cpu
+@modes_of_the_cpu
+@pytest.mark.left_out(lambda mode, form: mode == "EAS_CHECK_BOUNDS" and form in ("flat", "tiles"))  # the same as rows then, and slow to compile
 @pytest.mark.parametrize("form", ["rows", "loops", "flat", "tiles"])
 def test_convolutions_of_one_channel_per_program(backend, mode, form):
-    if mode == "EAS_CHECK_BOUNDS" and form in ("flat", "tiles"):
-        pytest.skip("the same as rows then, and slow to compile")
     n, c, h, w = 1, 2, 5, 21
     for outs, size in ((9, 3), (3, 2))[: 2 if form == "loops" else 1]:
         x, y = numbers(n, c, h, w), np.full((n, outs, h, w), 9, np.float32)
@@ -70,10 +73,9 @@ def strided(x, f, y, C, H, W, OUT, OH, OW, S, D, FIRST: mk.constexpr, SIZE: mk.c
     mk.store(y, ((n * OUT + o) * OH + r) * OW + c, acc, c < OW)
 
 
+@on_the_cpu
 @pytest.mark.parametrize(("axis", "step", "gap"), [(0, 2, 1), (1, 3, 1), (2, 1, 2), (2, 2, 1)])
 def test_strides_and_gaps_along_any_axis_of_the_grid(backend, axis, step, gap):
-    if backend not in ("cpu", "interp"):
-        pytest.skip("programs are joined on the CPU")
     n, c, hw, outs, size = 1, 2, 17, 6, 3
     x, f = numbers(n, c, hw, hw), numbers(outs, c, size, size)
     want = convolved(x, f, step, gap)
@@ -98,10 +100,11 @@ def pixels(x, f, y, C, H, W, OUT, SIZE: mk.constexpr, BLOCK: mk.constexpr):
     mk.store(y, (r * W + c) * OUT + o, acc, o < OUT)
 
 
+@on_the_cpu
+@modes_of_the_cpu
+@pytest.mark.left_out(lambda mode, dtype: mode and dtype is not np.float32)  # one dtype is enough
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
 def test_channels_last(backend, mode, dtype):
-    if mode and dtype is not np.float32:
-        pytest.skip("one dtype is enough")
     h, w, c, outs = 3, 10, 5, 19
     x, f, y = numbers(h, w, c, dtype=dtype), numbers(2, 2, c, outs, dtype=dtype), np.zeros((h, w, outs), dtype)
     launch(backend, pixels, x, f, y, c, h, w, outs, grid=(w, h), SIZE=2, BLOCK=32)
@@ -122,6 +125,8 @@ def several(x, f, y, C, W, OUT, OTHER: mk.constexpr, BO: mk.constexpr, BLOCK: mk
     mk.store(y, o[:, None] * W + c[None, :], acc, (o[:, None] < OUT) & (c[None, :] < W))
 
 
+@on_the_cpu
+@modes_of_the_cpu
 @pytest.mark.parametrize("bo", [2, 3, 8])
 def test_rows_of_a_tile_share_what_they_read(backend, mode, bo):
     c, w, outs = 4, 45, 7

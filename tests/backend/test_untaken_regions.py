@@ -9,13 +9,12 @@ import eas
 from eas import mk
 from tests.backend.launches import launch
 
+pytestmark = pytest.mark.left_out(lambda backend, mode: mode and backend != "cpu")  # settings of the CPU
 MODES = ("", "EAS_NOOPT", "EAS_CHECK_BOUNDS", "EAS_NUM_THREADS")
 
 
 @pytest.fixture(params=MODES)
 def mode(request, monkeypatch, backend):
-    if request.param and backend != "cpu":
-        pytest.skip("settings of the CPU")
     if request.param:
         monkeypatch.setenv(request.param, "1")
 

@@ -29,10 +29,9 @@ def judged(module, args):
     return [a for a in args if isinstance(a, np.ndarray)]
 
 
+@pytest.mark.left_out(lambda backend: backend in METAL)  # lanes that collide are a race there; test_programs_random.py has none
 @pytest.mark.parametrize("seed", SEEDS)
 def test_backend_agrees_with_the_interpreter(seed, backend, monkeypatch):
-    if backend in METAL:
-        pytest.skip("lanes that collide are a race on Metal")
     monkeypatch.setenv("EAS_NUM_THREADS", "1")  # two threads run programs in any order
     kernel = RandomKernel(seed)
     module = kernel.module()

@@ -63,11 +63,10 @@ def _sanitized(monkeypatch):
     monkeypatch.setenv("EAS_VERIFY", "0")  # as much time again; the passes have their own tests
 
 
+@pytest.mark.left_out(lambda backend: backend == "interp")  # the judge
 @pytest.mark.every_width
 @pytest.mark.parametrize("first", range(0, COUNT, 5))
 def test_programs_without_races_agree_with_the_interpreter(first, backend):
-    if backend == "interp":
-        pytest.skip("the judge")
     # More of them where they look for races, and for what a schedule over threads does wrong.
     for seed in range(first, first + (5 if backend in METAL else 1)):
         try:
@@ -82,7 +81,6 @@ def test_programs_without_races_agree_with_the_interpreter(first, backend):
     2109,  # a product without a fragment map whose sum is carried in another layout
     247,  # a store and a load of one element, in threads that share it
 ])  # fmt: skip
+@pytest.mark.left_out(lambda backend: backend not in METAL)  # found in the schedule over threads
 def test_what_random_programs_found(seed, backend):
-    if backend not in METAL:
-        pytest.skip("found in the schedule over threads")
     check(seed, backend)
