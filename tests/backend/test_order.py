@@ -182,3 +182,32 @@ def test_rows_longer_than_registers(backend, kind, n, k):
             np.testing.assert_array_equal(got, expected)
             if dtype.kind == "f":
                 np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+@eas.kernel
+def top_kernel(x, top, at, DOWN: eas.constexpr, K: eas.constexpr, BLOCK: eas.constexpr):
+    row, c, k = mk.program_id(0), mk.arange(0, BLOCK), mk.arange(0, K)
+    best, place = mk.topk(mk.load(x, row * BLOCK + c), K, largest=DOWN)
+    mk.store(top, row * K + k, best)
+    mk.store(at, row * K + k, place)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+@pytest.mark.parametrize("kind", ["f4", "i8"])
+def test_one_key_far_behind_the_others_takes_its_place(backend, kind, k):
+    """The first keys are the best but for one, wherever that lies, and whichever place is its own; of equal ones the first stays."""
+    n, dtype = 700, np.dtype(kind)
+    for down in (False, True):
+        rows = []
+        for rank in sorted({0, k // 2, k - 2, k - 1, k} & set(range(k + 1))):
+            for far in (k, 63, 64, 100, 255, 256, 300, 511, 512, n - 1):
+                row = np.full(n, 9000, dtype)
+                row[:k] = 10 * np.arange(k)
+                row[max(far, k)] = 10 * rank - 5 if rank < k else 10 * (k - 1)  # before the key of that rank, or equal to the last
+                rows.append(-row if down else row)
+        x = np.stack(rows)
+        top, at = np.zeros((len(x), k), dtype), np.zeros((len(x), k), np.int32)
+        launch(backend, top_kernel, x, top, at, grid=len(x), DOWN=down, K=k, BLOCK=n)
+        order = _order(x, 1, down)[:, :k]
+        np.testing.assert_array_equal(at, order)
+        np.testing.assert_array_equal(top, np.take_along_axis(x, order, 1))

@@ -302,3 +302,70 @@ def test_wrong_calls_with_a_grid_function_are_told_as_before(args, options, mess
         kernel[lambda meta: (meta["nothing"],)](*args, **options)
     with pytest.raises(eas.GridError, match="result of the _grid callable"):
         kernel[lambda meta: (2.5,)](*given, 100)
+
+
+# --- whatever memory: the launch after many is that of a first one -------------------------------------
+
+
+def outcome(kernel, make, *args, **options):
+    """The error of a launch on memory made anew, or what all of that memory holds then."""
+    x, y, memory = make()
+    try:
+        kernel(x, y, *args, **options)
+    except eas.EasError as error:
+        return type(error), str(error)
+    return [np.asarray(m).tobytes() for m in memory]
+
+
+def test_strides_of_every_kind_are_those_of_a_first_launch():
+    """Elements that overlap by one, share all their memory, or leave gaps, where they are read and where they are written."""
+    known = eas.Kernel(double_rows.fn)
+    for _ in range(5):
+        known[4](np.ones((4, 6), np.float32), np.zeros((4, 6), np.float32), 4, 6, BLOCK=8)
+
+    def places(memory, steps):
+        return np.lib.stride_tricks.as_strided(memory, (4, 6), [4 * step for step in steps])
+
+    for steps in [(row, column) for row in range(9) for column in range(4)] + [(1, 4), (2, 4), (3, 4), (4, 4), (1, 7)]:
+        for is_written in (False, True):
+
+            def make(steps=steps, is_written=is_written):
+                apart, plain = np.arange(64, dtype=np.float32), np.ones((4, 6), np.float32)
+                x, y = (plain, places(apart, steps)) if is_written else (places(apart, steps), plain)
+                return x, y, (apart, plain)
+
+            launch = (4, 6)
+            first = outcome(eas.Kernel(double_rows.fn)[4], make, *launch, BLOCK=8)
+            assert outcome(known[4], make, *launch, BLOCK=8) == first, (steps, is_written)
+
+
+ODD_TENSORS = {
+    "negative bit": lambda torch, t: torch._neg_view(t),
+    "gaps": lambda torch, t: torch.stack([t, t], 1)[:, 0],
+    "reversed": lambda torch, t: t.flip(0),
+    "one element": lambda torch, t: torch.ones(1).expand(100),
+    "shifted": lambda torch, t: torch.cat([t, t])[7:107],
+    "leaf": lambda torch, t: t.clone().requires_grad_(),
+    "matrix": lambda torch, t: t.reshape(10, 10).t(),
+    "other dtype": lambda torch, t: t.double(),
+    "imaginary part": lambda torch, t: torch.complex(t, t).imag,
+    "negative imaginary part": lambda torch, t: torch.complex(t, t).conj().imag,
+}
+
+
+@pytest.mark.parametrize("odd", ODD_TENSORS)
+@pytest.mark.parametrize("place", [0, 2])
+def test_odd_tensors_are_those_of_a_first_launch(odd, place):
+    torch = pytest.importorskip("torch")
+    known = fresh()
+    warm(known, *tensors(torch), 100)
+    found = []
+    for kernel in (known, fresh()):
+        given = list(tensors(torch))
+        given[place] = ODD_TENSORS[odd](torch, given[place])
+        try:
+            kernel(*given, 100)
+            found.append([t.detach().resolve_neg().numpy().tolist() for t in given])
+        except eas.EasError as error:
+            found.append((type(error), str(error)))
+    assert found[0] == found[1]
