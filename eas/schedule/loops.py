@@ -8,7 +8,7 @@ from functools import partial
 from eas import dtypes
 from eas.analysis import reads
 from eas.dtypes import DType
-from eas.ir import Inst, IRModule, Value
+from eas.ir import Inst, IRModule, Value, walk
 from eas.schedule.elements import I32, Elements, Emitter, Index, Known, Slot
 from eas.schedule.lane_quotients import divided
 from eas.schedule.masks import Bounds
@@ -27,6 +27,8 @@ from eas.schedule.target import CpuTarget
 from eas.schedule.turned_nests import lower_turned_nest, turned_nests
 from eas.types import Shape, Type
 
+_MANY_NESTS = 32
+
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     """Replace every block of a partitioned module by scalars in loops; the result is scheduled IR."""
@@ -39,6 +41,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering.turned = turned_nests(module, target)
     lowering.in_rows, lowering.walk = bool(module.attr("rows")), module.attr("walk", 1)
     lowering.next_program = NextProgram(module, target)
+    lowering.has_many_nests = sum(inst.op.name == "nest" for inst in walk(module.body)) > _MANY_NESTS
     body = lowering.program(module.body)
     return module.with_body(body).with_attrs(scheduled="loops")
 
@@ -58,6 +61,7 @@ class Program(Statements):
         self.in_rows = False  # whether the rows of a tile go on through the tiles beside it
         self.walk = 1  # the tiles side by side of which a row is one
         self.next_program: NextProgram | None = None
+        self.has_many_nests = False  # so that copies of their loops for special cases are not worth the time to compile them
         self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 
     # --- statements -------------------------------------------------------------------------

@@ -267,7 +267,7 @@ class NestLoops:
 
     def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
         """The stores that may bypass the cache, where that is worth it."""
-        if not is_worth_streaming(self.members):
+        if self.p.has_many_nests or not is_worth_streaming(self.members):
             return []
         elements, first = self.elements(), self.index(bases, self.e.const(0), 2)
         return [i for i in self.members if is_stream(self.p, i, elements, first, self.lanes, self.extent)]

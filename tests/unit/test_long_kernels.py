@@ -143,9 +143,24 @@ def test_members_of_a_nest_are_compared_with_few_accesses(tmp_path, monkeypatch)
     assert counts[1] <= 5 * counts[0]
 
 
-def test_masked_stores_share_their_branches(tmp_path):
-    texts = [_traced("masked stores", n, tmp_path).variant().llvm for n in (40, 41)]
-    assert texts[1].count("br ") - texts[0].count("br ") < 20
+@pytest.mark.parametrize("shape", ["masked stores", "stores of tiles", "stores of other rows", "stores of columns", "scattered stores"])
+def test_masked_stores_of_many_nests_are_short(shape, tmp_path):
+    texts = [_traced(shape, n, tmp_path).variant().llvm for n in (40, 41)]
+    assert texts[1].count("br ") - texts[0].count("br ") < 16
+    assert texts[1].count("\n") - texts[0].count("\n") < 120
+
+
+@pytest.mark.parametrize("shape", ["masked stores", "stores of tiles"])
+def test_many_nests_end_with_their_masks(shape, tmp_path, monkeypatch):
+    kernel = load(shape, 40, tmp_path)
+    for n in (0, 1, 7, 16, 17, 31, 63, 64, 65):
+        results = []
+        for backend in ("interp", "cpu"):
+            monkeypatch.setenv("EAS_BACKEND", backend)
+            y = np.zeros_like(X)
+            kernel(X, y, n, BLOCK=64, _grid=1)
+            results.append(y)
+        np.testing.assert_array_equal(*results)
 
 
 @eas.kernel
