@@ -19,13 +19,14 @@ from eas.frontend.annotations import Declared, check_buffer, declared, is_double
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
+from eas.interop.homes import runtime_for
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
-from eas.launch_arguments import check_devices, holds, plain_arrays, type_key
+from eas.launch_arguments import holds, plain_arrays, type_key
 from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.retraces import told_of_retrace
-from eas.runtime import Grid, Runtime, get_runtime, keys, require
+from eas.runtime import Grid, Runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.streams import SPECIAL, Lane, Stream, lane_of
@@ -351,9 +352,7 @@ class Kernel:
         arrays = plain_arrays(compiled, given)
         is_plain = arrays is not None
         views = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
-        check_devices(self.__name__, views)
-        runtime = get_runtime()
-        require(runtime)
+        runtime = require(runtime_for(self.__name__, views))
         if 0 in grid:
             return None
         staging, ready = Staging(), [*values]
@@ -386,7 +385,7 @@ class Kernel:
 
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
         """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
-        call = compiled._repeater.call if compiled._repeater else None
+        call = compiled._repeater.call if compiled._repeater and staged.runtime.name == "cpu" else None
         if call is None or call(tuple(self._ordered(compiled, staged.values)), {}, grid) is not None:
             return False
         if staged.is_plain and not compiled._strides and call not in self._repeats:

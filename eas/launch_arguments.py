@@ -1,4 +1,4 @@
-"""What a launch looks at in its arguments: their types, their devices, and the facts that choose a variant."""
+"""What a launch looks at in its arguments: their types, and the facts that choose a variant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from eas import dtypes
 from eas.compiler import CompiledKernel
-from eas.errors import LaunchError
 from eas.facts import EQUALS, Fact
-from eas.interop.arguments import ArgView, is_scalar, view
+from eas.interop.arguments import is_scalar, view
 from eas.interop.quick import address_of
 
 _SCALARS = (int, float, bool)
@@ -43,16 +42,6 @@ def plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str
             return None
         arrays[name] = value if value.ndim == 1 else value.reshape(-1)
     return arrays
-
-
-def check_devices(name: str, views: Mapping[str, ArgView]) -> None:
-    """Raise for a launch whose arguments live on several devices."""
-    devices: dict[str, list[str]] = {}
-    for arg, v in views.items():
-        devices.setdefault(v.device, []).append(f"`{arg}`")
-    if len(devices) > 1:
-        where = "; ".join(f"{', '.join(args)} on {device}" for device, args in devices.items())
-        raise LaunchError(f"{name} got arguments on different devices: {where}", hint="move them to one device with .to(...)")
 
 
 def holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:

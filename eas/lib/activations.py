@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from eas import mk
 from eas.lib.arrays import Array, check_rows, check_small, check_vector, need, need_float, result
@@ -79,13 +79,13 @@ def bias_gelu(x: Array, bias: Array | None = None, out: Array | None = None, *, 
     if bias is not None:
         check_vector(bias, cols, "bias")
     out = result(out, x.shape, x.dtype, x)
-    launch, grid, rest = bias_gelu_launch((rows, cols), approximate)
+    launch, grid, rest = bias_gelu_launch(x, (rows, cols), approximate)
     launch[grid](x, bias, out, *rest)
     return out
 
 
-def bias_gelu_launch(shape: tuple[int, int], approximate: str) -> Launch:
-    """GELU of (rows, columns) plus bias: the kernel, its grid, and what follows x, bias, out."""
+def bias_gelu_launch(x: Any, shape: tuple[int, int], approximate: str) -> Launch:
+    """GELU of (rows, columns) plus bias, where `x` lives: the kernel, its grid, and what follows x, bias, out."""
     rows, cols = shape
-    bm, bn = EPILOGUE_ROWS, tile(cols, EPILOGUE_COLS)
+    bm, bn = EPILOGUE_ROWS, tile(x, cols, EPILOGUE_COLS)
     return bias_gelu_kernel, (mk.cdiv(cols, bn), mk.cdiv(rows, bm)), (rows, cols, approximate == "tanh", bm, bn)

@@ -10,7 +10,7 @@ import math
 from eas import mk
 from eas.lib.arrays import Array, check_small, need, result
 from eas.lib.kernels import constexpr, kernel, wide_dtype
-from eas.lib.sizes import SCORES_TILE, tile
+from eas.lib.sizes import SCORES_TILE, metal_scores, on_metal, tile
 
 
 @kernel
@@ -55,7 +55,7 @@ def attention(q: Array, k: Array, v: Array, out: Array | None = None, *, causal:
     heads, n, d = q.shape
     out = result(out, q.shape, q.dtype, q)
     check_small(q, k)
-    bm, bn = tiles or (tile(n, SCORES_TILE), tile(k.shape[1], SCORES_TILE))
+    bm, bn = tiles or (metal_scores(q, n, k.shape[1], d) if on_metal(q) else (tile(q, n, SCORES_TILE), tile(q, k.shape[1], SCORES_TILE)))
     # 2 ** (x * log2(e)) is exp(x), and cheaper.
     scale = (d**-0.5 if scale is None else float(scale)) * math.log2(math.e)
     attention_kernel[mk.cdiv(n, bm), heads](q, k, v, out, n, k.shape[1], scale, D=d, BM=bm, BN=bn, CAUSAL=causal)

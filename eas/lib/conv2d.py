@@ -168,7 +168,7 @@ def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None
         conv = _Conv(images, groups, (cg, h, w), (o, oh, ow), (kh, kw), step, pad, gap)
         (_depthwise if cg == 1 else _by_rows)(conv, x, weight, bias, out)
         return out
-    bo, bp, bk = tile(o // groups, CONV_TILE[0]), tile(oh * ow, CONV_TILE[1]), tile(cg * kh * kw, CONV_TILE[2])
+    bo, bp, bk = tile(x, o // groups, CONV_TILE[0]), tile(x, oh * ow, CONV_TILE[1]), tile(x, cg * kh * kw, CONV_TILE[2])
     conv2d_kernel[mk.cdiv(o // groups, bo), mk.cdiv(oh * ow, bp), images * groups](
         x, weight, bias, out, cg, h, w, o // groups, oh, ow, groups, KH=kh, KW=kw, STEP=step, PAD=pad, GAP=gap, BO=bo, BP=bp, BK=bk)  # fmt: skip
     return out
@@ -229,7 +229,7 @@ def _pixels(conv: _Conv, x: Array, ph: int, pw: int) -> Array:
     (c, h, w), planes = conv.given, conv.images * conv.groups
     y = result(None, (planes, ph, pw, c), x.dtype, x)
     check_small(y)
-    bc, bp = tile(c), even_tile(pw, ROW_TILE[1])
+    bc, bp = tile(x, c), even_tile(pw, ROW_TILE[1])
     lay_pixels_kernel[mk.cdiv(pw, bp) * mk.cdiv(c, bc), ph, planes](x, y, c, h, w, *conv.pad, ph, pw, BC=bc, BP=bp)
     return y
 

@@ -184,5 +184,5 @@ def column_sums_launch(n_parts: int, cols: int) -> Launch:
 def cross_entropy_backward(grad: Array, x: Array, target: Array, norms: Array, dx: Array, ignore_index: int) -> None:
     """dx of the losses of rows, whose gradients are in `grad`."""
     rows, cols = check_rows(x)
-    cross_entropy_backward_kernel[rows](grad, x, target, norms, dx, cols, ignore_index, BLOCK=row_block(cols))
+    cross_entropy_backward_kernel[rows](grad, x, target, norms, dx, cols, ignore_index, BLOCK=row_block(x, cols))
 

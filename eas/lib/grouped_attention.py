@@ -24,11 +24,12 @@ from eas.lib.arrays import (
 )
 from eas.lib.attention import attention as plain_attention
 from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
-from eas.lib.sizes import on_metal, tile
+from eas.lib.sizes import metal_scores, on_metal, tile
 from eas.tensor import Tensor
 
 GROUPED_TILE = (32, 64)  # queries and keys of a block of scores
 CAUSAL_EDGE = 64  # of a square block of scores: it computes less beyond the diagonal
+BACKWARD_EDGES = ((32, 32), (64, 16), (128, 8), (192, 4), (256, 2))  # on Metal: largest size of a head, edge of a block of scores
 FEW_KEYS = 128  # up to so many, the diagonal is a large part of the backward: its blocks are half as long
 Shape = tuple[int, ...]
 LOG2_E = math.log2(math.e)  # 2 ** (x * log2(e)) is exp(x), and cheaper
@@ -194,38 +195,40 @@ def attend(q: Any, k: Any, v: Any, mask: Any, out: Any, norms: Any, causal: bool
     """Fill out, and norms [batch * heads, n] if they are given, with what the gradient needs."""
     check_shapes(q, k, v)
     q4, k4, v4, out4 = map(by_head, (q, k, v, out))
-    launch, grid, rest = attend_launch(q4.shape, k4.shape, v4.shape, causal, scale, tiles)
+    launch, grid, rest = attend_launch(q, q4.shape, k4.shape, v4.shape, causal, scale, tiles)
     launch[grid](q4, k4, v4, spread_mask(mask, (*q.shape[:-1], k.shape[-2])), out4, norms, *rest)
 
 
-def attend_launch(q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
-    """For q, k, v of these shapes: what follows q, k, v, mask, out, norms."""
+def attend_launch(x: Any, q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
+    """For q, k, v of these shapes where `x` lives: what follows q, k, v, mask, out, norms."""
     batch, heads, n, d = q
-    bm, bn = tiles or _tiles(n, k[2], causal)
+    bm, bn = tiles or _tiles(x, n, k[2], max(d, v[3]), causal)
     factor = (d**-0.5 if scale is None else float(scale)) * LOG2_E
     return grouped_attention_kernel, (mk.cdiv(n, bm), batch * heads), (n, k[2], heads, heads // k[1], factor, d, v[3], bm, bn, bool(causal))
 
 
-def backward_launch(q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
-    """For q, k, v of these shapes: what follows q, k, v, mask, out, norms, grad, dq, dk, dv, dmask."""
+def backward_launch(x: Any, q: Shape, k: Shape, v: Shape, causal: bool, scale: float | None, tiles: tuple[int, int] | None = None) -> Launch:
+    """For q, k, v of these shapes where `x` lives: what follows q, k, v, mask, out, norms, grad, dq, dk, dv, dmask."""
     batch, heads, n, d = q
-    bm, bn = tiles or _backward_tiles(n, k[2], max(d, v[3]), causal)
+    bm, bn = tiles or _backward_tiles(x, n, k[2], max(d, v[3]), causal)
     factor = d**-0.5 if scale is None else float(scale)
     return attention_backward_kernel, (batch * k[1],), (n, k[2], heads, heads // k[1], factor, d, v[3], bm, bn, bool(causal))
 
 
-def _tiles(n: int, m: int, causal: bool) -> tuple[int, int]:
-    queries, keys = (CAUSAL_EDGE, CAUSAL_EDGE) if causal and not on_metal() else GROUPED_TILE
-    return tile(n, queries), tile(m, keys)
+def _tiles(x: Any, n: int, m: int, d: int, causal: bool) -> tuple[int, int]:
+    if on_metal(x):
+        return metal_scores(x, n, m, d)
+    queries, keys = (CAUSAL_EDGE, CAUSAL_EDGE) if causal else GROUPED_TILE
+    return tile(x, n, queries), tile(x, m, keys)
 
 
-def _backward_tiles(n: int, m: int, d: int, causal: bool = False) -> tuple[int, int]:
+def _backward_tiles(x: Any, n: int, m: int, d: int, causal: bool = False) -> tuple[int, int]:
     """Queries and keys of a block; on Metal about ten blocks of [edge, d] have to fit into a threadgroup's memory."""
-    if not on_metal():
+    if not on_metal(x):
         half = CAUSAL_EDGE // 2
-        return (tile(n, half), tile(m, half)) if causal and m <= FEW_KEYS else _tiles(n, m, causal)
-    edge = 32 if d <= 32 else 16 if d <= 64 else 8
-    return min(tile(n), edge), min(tile(m), edge)
+        return (tile(x, n, half), tile(x, m, half)) if causal and m <= FEW_KEYS else _tiles(x, n, m, d, causal)
+    edge = next((edge for most, edge in BACKWARD_EDGES if d <= most), 1)
+    return min(tile(x, n), edge), min(tile(x, m), edge)
 
 
 def by_head(x: Any) -> Any:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from eas import mk
@@ -100,7 +102,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, in
         return out
     check_small(a, b, out)
     programs = mk.cdiv(PROGRAMS_PER_THREAD * num_threads(), max(leading(batch), 1))
-    bm, bn, bk = tiles or dot_tiles(m, n, k, programs=programs)
+    bm, bn, bk = tiles or dot_tiles(m, n, k, programs, on_metal(a))
     steps = (0 if a.ndim == 2 else m * k, 0 if b.ndim == 2 else k * n)
     batched_matmul_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm), leading(batch)](a, b, out, m, n, k, *steps, BM=bm, BN=bn, BK=bk)
     return out
@@ -116,17 +118,18 @@ def linear(x: Array, weight: Array, bias: Array | None = None, out: Array | None
         check_vector(bias, n, "bias")
     out = result(out, (*x.shape[:-1], n), x.dtype, x)
     check_small(x, weight, out)
-    if m == 1 and tiles is None and not on_metal(x):
+    metal = on_metal(x)
+    if m == 1 and tiles is None and not metal:
         matvec(weight, x, bias, out)
         return out
-    bm, bn, bk = tiles or dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * num_threads())
+    bm, bn, bk = tiles or dot_tiles(m, n, k, PROGRAMS_PER_THREAD * num_threads(), metal)
     linear_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](x, weight, bias, out, m, n, k, BM=bm, BN=bn, BK=bk)
     return out
 
 
-def int8_tiles(m: int, k: int, metal: bool) -> tuple[int, int]:
+def int8_tiles(x: Any, m: int, k: int) -> tuple[int, int]:
     """(BM, BK); on the CPU blocks end soon behind their rows, because masked bytes are read one by one there."""
-    return tile(m, INT8_ROWS), tile(k, INT8_COLS) if metal else even_tile(k, INT8_COLS)
+    return tile(x, m, INT8_ROWS), tile(x, k, INT8_COLS) if on_metal(x) else even_tile(k, INT8_COLS)
 
 
 def int8_matvec(weight: Array, scale: Array, x: Array, out: Array | None = None) -> Array:
@@ -138,7 +141,7 @@ def int8_matvec(weight: Array, scale: Array, x: Array, out: Array | None = None)
     check_vector(scale, m, "scale")
     check_small(weight, x)
     out = result(out, (*x.shape[:-1], m), x.dtype, x)
-    bm, bk = int8_tiles(m, k, metal=on_metal(x))
+    bm, bk = int8_tiles(x, m, k)
     int8_matvec_kernel[mk.cdiv(m, bm), leading(x.shape[:-1])](weight, scale, x, out, m, k, BM=bm, BK=bk)
     return out
 

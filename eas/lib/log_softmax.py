@@ -68,7 +68,7 @@ def log_softmax(x: Array, out: Array | None = None, *, block: int | None = None)
     need_float(x, "log_softmax")
     rows, cols = check_rows(x)
     out = result(out, x.shape, x.dtype, x)
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     (log_softmax_kernel if cols <= block else long_log_softmax_kernel)[rows](x, out, cols, BLOCK=block)
     return out
 
@@ -80,7 +80,7 @@ def row_losses(x: Array, target: Array, ignore_index: int = -100, *, block: int 
     need(target.shape == x.shape[:-1] and dtype_of(target).is_int, lambda: f"cross_entropy needs a class (an integer) for each row of {x.shape}, got {target.dtype}{list(target.shape)}")
     dtype = np.float64 if dtype_of(x).bits == 64 else np.float32
     losses, norms = result(None, x.shape[:-1], dtype, x), result(None, x.shape[:-1], dtype, x)
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     cross_entropy_kernel[rows](x, target, losses, norms, cols, ignore_index, BLOCK=block, LONG=cols > block)
     return losses, norms
 

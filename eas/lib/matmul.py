@@ -75,8 +75,8 @@ def vecmat_kernel(x, b, y, K, N, BK: constexpr, BN: constexpr):
 def matvec(a: Array, x: Array, bias: Array | None, out: Array) -> None:
     """out = a @ x + bias of [M, K], K numbers and M numbers."""
     m, k = a.shape
-    bk = tile(k, VECTOR_STEP)
-    bm = tile(m, min(VECTOR_TILE // bk, METAL_TILE))
+    bk = tile(a, k, VECTOR_STEP)
+    bm = tile(a, m, min(VECTOR_TILE // bk, METAL_TILE))
     matvec_kernel[mk.cdiv(m, bm)](a, x, bias, out, m, k, BM=bm, BK=bk)
 
 
@@ -120,7 +120,7 @@ def _small_plan(a: tuple[int, ...], b: tuple[int, ...], a_dtype: Any, b_dtype: A
 @functools.lru_cache(maxsize=1024)
 def _large_plan(a: tuple[int, ...], b: tuple[int, ...], threads: int, metal: bool) -> Plan:
     m, n, k = a[0], b[1], a[1]
-    return _plan(m, n, k, dot_tiles(m, n, k, programs=PROGRAMS_PER_THREAD * threads, metal=metal))
+    return _plan(m, n, k, dot_tiles(m, n, k, PROGRAMS_PER_THREAD * threads, metal))
 
 
 def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, int, int] | None = None) -> Array:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eas import mk
 from eas.lib.arrays import Array, check_rows, check_vector, need_float, result
 from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
@@ -89,15 +91,15 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         if v is not None:
             check_vector(v, cols, name)
     out = result(out, x.shape, x.dtype, x)
-    launch, grid, rest = layer_norm_launch((rows, cols), eps, block)
+    launch, grid, rest = layer_norm_launch(x, (rows, cols), eps, block)
     launch[grid](x, weight, bias, out, *rest)
     return out
 
 
-def layer_norm_launch(shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
-    """Layer norm of (rows, columns): the kernel, its grid, and what follows x, weight, bias, out."""
+def layer_norm_launch(x: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
+    """Layer norm of (rows, columns) where `x` lives: the kernel, its grid, and what follows x, weight, bias, out."""
     rows, cols = shape
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     launch = layer_norm_kernel if cols <= block else long_layer_norm_kernel
     return launch, rows, (cols, float(eps), block)
 
@@ -109,14 +111,14 @@ def rms_norm(x: Array, weight: Array | None = None, eps: float = 1e-5, out: Arra
     if weight is not None:
         check_vector(weight, cols, "weight")
     out = result(out, x.shape, x.dtype, x)
-    launch, grid, rest = rms_norm_launch((rows, cols), eps, block)
+    launch, grid, rest = rms_norm_launch(x, (rows, cols), eps, block)
     launch[grid](x, weight, out, *rest)
     return out
 
 
-def rms_norm_launch(shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
-    """RMS norm of (rows, columns): the kernel, its grid, and what follows x, weight, out."""
+def rms_norm_launch(x: Any, shape: tuple[int, int], eps: float, block: int | None = None) -> Launch:
+    """RMS norm of (rows, columns) where `x` lives: the kernel, its grid, and what follows x, weight, out."""
     rows, cols = shape
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     launch = rms_norm_kernel if cols <= block else long_rms_norm_kernel
     return launch, rows, (cols, float(eps), block)

@@ -13,7 +13,7 @@ from eas import mk
 from eas.dtypes import DType, Kind
 from eas.lib.arrays import Array, check_small, dtype_of, fill, need, result
 from eas.lib.kernels import constexpr, kernel
-from eas.lib.sizes import on_metal, sum_block
+from eas.lib.sizes import METAL_NBYTES, flat_block, on_metal, sum_block
 
 HISTOGRAM_KEYS = 1 << 17  # fewest that one program of many counts before it touches shared memory
 HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins: on Metal, or of a small array
@@ -37,6 +37,14 @@ def histogram_kernel(x, counts, N, BINS: constexpr, STEPS: constexpr, BLOCK: con
     mk.atomic_add(counts, mk.arange(0, BINS), mine)
 
 
+@kernel
+def many_bins_kernel(x, counts, N, BINS, BLOCK: constexpr):
+    """Every key is counted in shared memory at once, for bins that no threadgroup has room for."""
+    offs = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    keys = mk.load(x, offs, offs < N, other=-1 if x.dtype.is_signed else 0)
+    mk.atomic_add(counts, keys.to(mk.i32), mk.full([BLOCK], 1, mk.i32), (offs < N) & (keys >= 0) & (keys < BINS))
+
+
 def sum(x: Array, *, block: int | None = None) -> Any:
     """The sum of all elements as a NumPy scalar: integers in i64 or u64, 16-bit floats in f32.
 
@@ -46,10 +54,10 @@ def sum(x: Array, *, block: int | None = None) -> Any:
     dtype = _sum_dtype(dtype_of(x))
     sums: Array = x
     while sums is x or sums.size > 1:
-        size = min(block or sum_block(sums.size), mk.next_power_of_2(sums.size))
-        x, sums = sums, np.empty(mk.cdiv(sums.size, size), dtype)
+        size = min(block or sum_block(x, sums.size), mk.next_power_of_2(sums.size))
+        x, sums = sums, result(None, (mk.cdiv(sums.size, size),), dtype, x)
         partial_sums_kernel[sums.size](x, sums, x.size, BLOCK=size)
-    return sums[0] if sums.size else dtype.type(0)
+    return np.asarray(sums)[0] if sums.size else dtype.type(0)
 
 
 def histogram(x: Array, bins: int, out: Array | None = None, *, block: int | None = None) -> Array:
@@ -58,6 +66,9 @@ def histogram(x: Array, bins: int, out: Array | None = None, *, block: int | Non
     check_small(x)
     counts = result(out, (bins,), np.int32, x)
     fill(counts, 0)
+    if bins > METAL_NBYTES // 4 and on_metal(x):
+        many_bins_kernel(x, counts, x.size, bins, BLOCK=flat_block(x.size))
+        return counts
     keys = max(HISTOGRAM_KEYS, mk.next_power_of_2(16 * bins))
     block = block or (HISTOGRAM_BLOCK if x.size <= HISTOGRAM_BLOCK or on_metal(x) else keys)
     steps = mk.cdiv(keys, block)

@@ -39,6 +39,6 @@ def rope(x: Array, out: Array | None = None, *, theta: float = 10000.0, first: i
     n, d = x.shape[-2:]
     rows, half = x.size // d, d // 2
     out = result(out, x.shape, x.dtype, x)
-    bm = tile(rows, ROPE_ROWS)
+    bm = tile(x, rows, ROPE_ROWS)
     rope_kernel[mk.cdiv(rows, bm)](x, out, rows, n, int(first), -2 * math.log2(theta) / d, HALF=half, PAIRED=interleaved, BM=bm, BD=mk.next_power_of_2(half))
     return out

@@ -65,7 +65,7 @@ def cumsum(x: Array, out: Array | None = None, *, block: int | None = None) -> A
     """Inclusive prefix sum along the last axis, in its dtype."""
     rows, cols = check_rows(x)
     out = result(out, x.shape, x.dtype, x)
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     (cumsum_kernel if cols <= block else long_cumsum_kernel)[rows](x, out, cols, BLOCK=block)
     return out
 
@@ -74,13 +74,13 @@ def argmax(x: Array, out: Array | None = None, *, block: int | None = None) -> A
     """Index (i32) of the largest element along the last axis; a NaN wins, then the lowest index."""
     rows, cols = check_rows(x)
     out = result(out, x.shape[:-1], INDEX, x)
-    block = block or _search_block(cols)
+    block = block or _search_block(x, cols)
     (argmax_kernel if cols <= block else long_argmax_kernel)[rows](x, out, cols, LOWEST=lowest(x.dtype), BLOCK=block)
     return out
 
 
-def _search_block(cols: int) -> int:
+def _search_block(x: Array, cols: int) -> int:
     """The whole row, or blocks of which one is read twice."""
-    if on_metal():
-        return row_block(cols)
+    if on_metal(x):
+        return row_block(x, cols)
     return int(mk.next_power_of_2(cols)) if cols <= LONGEST_SEARCH else SEARCH_BLOCK

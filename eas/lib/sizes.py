@@ -32,13 +32,18 @@ MIN_TILE = 16
 METAL_TILE = 32  # edge of any tile on Metal, where a threadgroup has 32 KiB for all of its blocks
 METAL_DOT_TILE = (64, 64, 32)
 METAL_ROW_BLOCK = 8192  # 8 registers of each of 1024 threads
+METAL_NBYTES = 32768  # of a threadgroup, for all of its blocks
+METAL_SCORES = ((32, 32), (32, 16), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4))  # queries and keys, the largest first
 PROGRAMS_PER_THREAD = 4  # so that one slow thread delays the others little
 
 
-def on_metal(x: Any = None) -> bool:
-    """Whether kernels on `x` will run in the threadgroups of a Metal device, real or simulated."""
-    # `auto` is a backend of the host; to read the setting takes a tenth of the time of asking for its runtime
-    return getattr(x, "device", None) == "mps" or setting_now(config.backend) in ("mps", "metal", "sim")
+def on_metal(x: Any) -> bool:
+    """Whether kernels on `x`, of NumPy, eas or torch, will run in the threadgroups of a Metal device, real or simulated."""
+    # `auto` goes by the arguments; to read the setting takes a tenth of the time of asking for its runtime
+    if setting_now(config.backend) in ("mps", "metal", "sim"):
+        return True
+    device = getattr(x, "device", None)
+    return device == "mps" or getattr(device, "type", None) == "mps"
 
 
 def flat_block(n: int) -> int:
@@ -46,25 +51,25 @@ def flat_block(n: int) -> int:
     return min(mk.next_power_of_2(n), FLAT_BLOCK)
 
 
-def sum_block(n: int) -> int:
-    """For a kernel that adds up n elements, a partial sum per program; does not depend on threads."""
-    if on_metal():
+def sum_block(x: Any, n: int) -> int:
+    """For a kernel that adds up n elements of `x`, a partial sum per program; does not depend on threads."""
+    if on_metal(x):
         return SUM_BLOCK
     share = mk.next_power_of_2(n) // PARTIAL_SUMS
     return int(max(SUM_BLOCK, min(share, 16 * SUM_BLOCK)))
 
 
-def row_block(cols: int) -> int:
-    """The whole row if a block can hold it, else the step of a loop over it."""
+def row_block(x: Any, cols: int) -> int:
+    """The whole row of `x` if a block can hold it, else the step of a loop over it."""
     whole = mk.next_power_of_2(cols)
     if whole <= METAL_ROW_BLOCK:  # anywhere; which device it is takes longer to find out
         return whole
-    return whole if whole <= (METAL_ROW_BLOCK if on_metal() else ROW_BLOCK) else LOOP_BLOCK
+    return whole if whole <= (METAL_ROW_BLOCK if on_metal(x) else ROW_BLOCK) else LOOP_BLOCK
 
 
-def tile(extent: int, largest: int = TILE) -> int:
-    """Edge of a tile of two or more axes: no longer than the axis needs."""
-    largest = min(largest, METAL_TILE) if on_metal() else largest
+def tile(x: Any, extent: int, largest: int = TILE) -> int:
+    """Edge of a tile of `x` of two or more axes: no longer than the axis needs."""
+    largest = min(largest, METAL_TILE) if on_metal(x) else largest
     return max(MIN_TILE, min(mk.next_power_of_2(extent), largest))
 
 
@@ -80,10 +85,24 @@ def even_tile(extent: int, largest: int, step: int = MIN_TILE) -> int:
     return int(mk.cdiv(share, step) * step)
 
 
-def dot_tiles(m: int, n: int, k: int, programs: int = 1, metal: bool | None = None) -> tuple[int, int, int]:
+def dot_tiles(m: int, n: int, k: int, programs: int, metal: bool) -> tuple[int, int, int]:
     """(BM, BN, BK) of a matrix product, small enough that there is work for `programs`."""
-    metal = on_metal() if metal is None else metal
     return _dot_tiles(m, n, k, programs, METAL_DOT_TILE if metal else DOT_TILE)
+
+
+def element_nbytes(x: Any) -> int:
+    """Bytes of an element of an array of NumPy, eas or torch."""
+    return int(getattr(x.dtype, "itemsize", 0) or x.dtype.nbytes)
+
+
+def metal_scores(x: Any, n: int, m: int, d: int) -> tuple[int, int]:
+    """Queries and keys of a block of scores on Metal: rows of d elements of both, and their scores, fit into a threadgroup."""
+    row_nbytes = (d + 8) * element_nbytes(x)
+    for bm, bn in METAL_SCORES:
+        rows = bm + bn if bn >= 8 else 2 * bm + bn  # results in blocks that are no 8x8 matrices are there, too
+        if rows * row_nbytes + bm * bn * _F32 + 1024 <= METAL_NBYTES:
+            break
+    return min(tile(x, n), bm), min(tile(x, m), bn)
 
 
 @functools.lru_cache(maxsize=1024)

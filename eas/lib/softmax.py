@@ -75,7 +75,7 @@ def softmax(x: Array, out: Array | None = None, *, block: int | None = None) -> 
     need_float(x, "softmax")
     rows, cols = check_rows(x)
     out = result(out, x.shape, x.dtype, x)
-    block = block or row_block(cols)
+    block = block or row_block(x, cols)
     if cols <= block:
         chosen = softmax_kernel
     else:  # a narrow output would round what it keeps

@@ -29,6 +29,6 @@ def transpose(x: Array, out: Array | None = None, *, tiles: tuple[int, int] | No
     check_small(x)
     *batch, m, n = x.shape
     out = result(out, (*batch, n, m), x.dtype, x)
-    bm, bn = tiles or (tile(m), tile(n))
+    bm, bn = tiles or (tile(x, m), tile(x, n))
     batched_transpose_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm), leading(tuple(batch))](x, out, m, n, BM=bm, BN=bn)
     return out

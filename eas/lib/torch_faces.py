@@ -125,13 +125,13 @@ def whole(x: Tensor | None) -> Any:
 def _layer_norm_launch(inputs: Any, eps: float) -> Launch:
     x, weight, bias = inputs
     need_floats(x, "layer_norm")
-    return layer_norm_launch(rows_of(x, weight=weight, bias=bias), eps)
+    return layer_norm_launch(x, rows_of(x, weight=weight, bias=bias), eps)
 
 
 def _rms_norm_launch(inputs: Any, eps: float) -> Launch:
     x, weight = inputs
     need_floats(x, "rms_norm")
-    return rms_norm_launch(rows_of(x, weight=weight), eps)
+    return rms_norm_launch(x, rows_of(x, weight=weight), eps)
 
 
 _layer_norm = Replays(_layer_norm_launch)
@@ -207,7 +207,7 @@ def _bias_gelu_launch(inputs: Any, approximate: str) -> Launch:
     need_floats(x, "bias_gelu")
     if approximate not in ("none", "tanh"):
         activations.bias_gelu(memory(x), None, approximate=approximate)  # type: ignore[arg-type]  # says what is wrong
-    return bias_gelu_launch(rows_of(x, bias=bias), approximate)
+    return bias_gelu_launch(x, rows_of(x, bias=bias), approximate)
 
 
 _bias_gelu = Replays(_bias_gelu_launch)
@@ -321,11 +321,11 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor) -> None:
 def _attend_launch(inputs: Any, params: Any) -> Launch:
     q, k, v, _ = inputs
     _check_attention(q, k, v)
-    return grouped_attention.attend_launch(q.shape, k.shape, v.shape, *params)
+    return grouped_attention.attend_launch(q, q.shape, k.shape, v.shape, *params)
 
 
 _attend = Replays(_attend_launch)
-_attention_grads = Replays(lambda inputs, params: grouped_attention.backward_launch(*(x.shape for x in inputs[:3]), *params[:2]))
+_attention_grads = Replays(lambda inputs, params: grouped_attention.backward_launch(inputs[0], *(x.shape for x in inputs[:3]), *params[:2]))
 
 
 def _attention_backward_fake(grad0: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, out0: Tensor, out1: Tensor, causal: bool, scale: float, learns_mask: bool) -> Four:
@@ -372,13 +372,13 @@ def _packed_launch(inputs: Any, params: Any) -> Launch:
     grouped_attention.check_packed(memory(qkv))
     *batch, n, _, heads, d = qkv.shape
     shape = (math.prod(batch), heads, n, d)
-    return grouped_attention.attend_launch(shape, shape, shape, *params)
+    return grouped_attention.attend_launch(qkv, shape, shape, shape, *params)
 
 
 def _packed_grads_launch(inputs: Any, params: Any) -> Launch:
     *batch, n, _, heads, d = inputs[0].shape
     shape = (math.prod(batch), heads, n, d)
-    return grouped_attention.backward_launch(shape, shape, shape, *params)
+    return grouped_attention.backward_launch(inputs[0], shape, shape, shape, *params)
 
 
 _packed = Replays(_packed_launch)

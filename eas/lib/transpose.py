@@ -28,6 +28,6 @@ def transpose(x: Array, out: Array | None = None, *, tiles: tuple[int, int] | No
     check_small(x)
     m, n = x.shape
     out = result(out, (n, m), x.dtype, x)
-    bm, bn = tiles or (tile(m, TRANSPOSE_TILE[0]), tile(n, TRANSPOSE_TILE[1]))
+    bm, bn = tiles or (tile(x, m, TRANSPOSE_TILE[0]), tile(x, n, TRANSPOSE_TILE[1]))
     transpose_kernel[mk.cdiv(n, bn), mk.cdiv(m, bm)](x, out, m, n, BM=bm, BN=bn)
     return out
