@@ -225,7 +225,8 @@ class Variant:
         self._module = module
         self._source = source
         self._generated: NativeCode | None = None
-        self._metal: MetalCode | None = None
+        self._metal: dict[MetalTarget | None, MetalCode] = {}
+        """By target; None is the default one."""
         self._native: NativeCode | warm_start.StoredCode | None = None
 
     @property
@@ -271,9 +272,14 @@ class Variant:
     @property
     def metal(self) -> MetalCode:
         """The Metal text for the default target, and what a runtime needs to launch it."""
-        if self._metal is None:
-            self._metal = self.metal_for()
-        return self._metal
+        return self.metal_on(None)
+
+    def metal_on(self, target: MetalTarget | None) -> MetalCode:
+        """The same for the GPU that a runtime has found."""
+        found = self._metal.get(target)
+        if found is None:
+            found = self._metal[target] = self.metal_for(target)
+        return found
 
     def metal_for(self, target: MetalTarget | None = None) -> MetalCode:
         """The Metal text for a target of its own choice; not kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import sys
@@ -17,7 +18,7 @@ import numpy as np
 from eas import config
 from eas.errors import EasError, LaunchError
 from eas.locks import new_lock
-from eas.runtime import Executable, Grid, Runtime, require
+from eas.runtime import Executable, Grid, Runtime, gpu_facts, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.debug import note
 from eas.runtime.launch_queue import raise_all
@@ -26,6 +27,7 @@ from eas.runtime.metal_failures import Failures, Logged, refusal
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
 from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
 from eas.runtime.streams import Lane, Mark
+from eas.schedule.metal_target import MetalTarget
 
 EXTENSION = "eas._metal"
 BUILD = "python tools/build_metal_ext.py"
@@ -128,6 +130,12 @@ class MetalRuntime(Runtime):
         assert self._memory is not None
         return self._memory
 
+    @functools.cached_property
+    def target(self) -> MetalTarget:
+        """What text is made for: the family of this GPU, and what `python -m eas verify` has measured on it."""
+        info = self.extension().device_info()
+        return gpu_facts.target_of(str(info["name"]), int(info["family"]))
+
     @property
     def failures(self) -> Failures:
         """What nobody was told of."""
@@ -178,7 +186,7 @@ class MetalRuntime(Runtime):
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         require(self)
-        launch = prepare(cast(MetalExecutable, executable), args, grid)
+        launch = prepare(cast(MetalExecutable, executable), args, grid, self.target)
         if 0 in grid:
             return
         name, stream = executable.name, cast(MetalLane, lane or self._default).stream

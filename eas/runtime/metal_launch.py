@@ -17,6 +17,7 @@ from eas.runtime import Executable, Grid
 from eas.runtime.grid import check_programs
 from eas.runtime.launch_queue import Span
 from eas.runtime.metal_log import LogFormat, MetalLog
+from eas.schedule.metal_target import MetalTarget
 
 Array = np.ndarray
 
@@ -58,6 +59,8 @@ class MetalExecutable(Executable, Protocol):
     @property
     def metal(self) -> MetalCode: ...
 
+    def metal_on(self, target: MetalTarget | None) -> MetalCode: ...
+
 
 @dataclass(frozen=True, slots=True)
 class MetalLaunch:
@@ -79,10 +82,10 @@ class MetalLaunch:
             self.log.finish(kernel)
 
 
-def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid) -> MetalLaunch:
+def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid, target: MetalTarget | None = None) -> MetalLaunch:
     """Bind the arguments of a launch: buffers as they are, scalars as one struct, the log behind them."""
     check_programs(executable.name, grid)
-    code, module = executable.metal, executable.module
+    code, module = executable.metal_on(target), executable.module
     if len(args) != len(module.args):
         raise ArgumentError(f"the kernel takes {len(module.args)} arguments, got {len(args)}")
     given = dict(zip((a.name for a in module.args), args, strict=True))

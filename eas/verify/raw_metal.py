@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from eas import config, dtypes
 from eas.codegen.msl import MetalCode
-from eas.compiler import Variant
 from eas.errors import EasError
 from eas.ir import Arg, IRModule, Region, Value
 from eas.metal_sim import Library
 from eas.runtime import get_runtime, require
 from eas.runtime.metal import MetalRuntime
+from eas.schedule.metal_target import MetalTarget
 from eas.types import Space, Type
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 LANGUAGES = ("3.1", "3.2", "4.0")
 NEEDED_MACOS = {"3.1": 14, "3.2": 15, "4.0": 26}
+
+
+@dataclass(frozen=True, slots=True)
+class RawKernel:
+    """What a Metal runtime runs: a text that is the same on every GPU."""
+
+    name: str
+    module: IRModule
+    metal: MetalCode
+
+    def metal_on(self, target: MetalTarget | None) -> MetalCode:
+        """The text."""
+        return self.metal
 
 
 def is_software(backend: str) -> bool:
@@ -65,6 +79,6 @@ def run(backend: str, source: str, arrays: Sequence[np.ndarray], groups: int, th
     names = [f"buffer{n}" for n in range(len(arrays))]
     args = tuple(Arg(name, Value(Type(dtypes.u8, (), Space.DEVICE))) for name in names)
     bound = tuple((name, n, True) for n, name in enumerate(names))
-    kernel = Variant("k", IRModule("k", args, Region((), ())))
-    kernel._metal = MetalCode(source, "k", threads, bound, (), None, 0, None, 0, (), math_mode, language)
+    code = MetalCode(source, "k", threads, bound, (), None, 0, None, 0, (), math_mode, language)
+    kernel = RawKernel("k", IRModule("k", args, Region((), ())), code)
     get_runtime(backend).run(kernel, [a.reshape(-1).view(np.uint8) for a in arrays], (groups, 1, 1))

@@ -38,7 +38,7 @@ def check(seed: int, backend: str, size: int = 14, passes: tuple[bool, ...] = (F
     for is_optimised in passes:
         variant = Variant(module.name, optimise(hinted) if is_optimised else hinted, NO_FACTS)
         if backend in METAL:
-            variant._metal = variant.metal_for(replace(DEFAULT, fragment_map=fragment_map))
+            variant._metal[None] = variant.metal_for(replace(DEFAULT, fragment_map=fragment_map))
         args = copy.deepcopy(given)
         with contextlib.redirect_stdout(io.StringIO()) as out:
             get_runtime(backend).run(variant, args, grid)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not get_runtime("sim").is_available(), reason="n
 def run(kernel, *args, grid, **meta):
     """Launch on the software Metal with either map of its own; the text."""
     variant = kernel.compile(*args, **meta).variant()
-    variant._metal = variant.metal_for(UNKNOWN)
+    variant._metal[None] = variant.metal_for(UNKNOWN)
     flat = [a.reshape(-1) if isinstance(a, np.ndarray) else a for a in args]
     for fragment_map in (0, 1):
         launch = prepare(variant, flat, grid)

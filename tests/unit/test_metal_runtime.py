@@ -337,3 +337,21 @@ def test_a_forked_child_is_told():
         os.waitpid(pid, 0)
     """)
     assert 'start processes with the method "spawn"' in out
+
+
+@pytest.mark.parametrize(("family", "name"), [("7", "apple7"), ("8", "apple8"), ("9", "apple9")])
+def test_text_is_made_for_the_gpu_and_what_was_measured_on_it(family, name, tmp_path):
+    script = """
+        from eas.lib.matmul import matmul_kernel
+        from eas.runtime import gpu_facts
+        a, b = (np.random.default_rng(k).integers(-3, 4, (32, 32)).astype(np.float32) for k in (0, 1))
+        c = np.zeros_like(a)
+        matmul_kernel[1](a, b, c, 32, 32, 32, BM=32, BN=32, BK=16)
+        assert np.array_equal(c, a @ b)
+        (text,) = [key[0] for key in runtime._plans]
+        print(runtime.target.name, runtime.target.fragment_map, "thread_elements" in text, text.split("math, ")[1].split(".")[0])
+        gpu_facts.write(runtime.extension().device_info()["name"], {"fragment_map": "unknown"})
+    """
+    env = {"EAS_FAKE_FAMILY": family, "EAS_CACHE_DIR": str(tmp_path)}
+    assert run(script, **env).split() == [name, "standard", "True", name]
+    assert run(script, **env).split() == [name, "None", "False", name]

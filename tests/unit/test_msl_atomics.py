@@ -42,7 +42,7 @@ def test_min_and_max_of_64_bits_give_the_bounds(monkeypatch):
     monkeypatch.setenv("EAS_SANITIZE", "1")
     x, low, high = arguments(np.uint64)
     variant = bound_kernel.compile(x, low, high, 300, BLOCK=128).variant()
-    variant._metal = variant.metal_for(APPLE8)
+    variant._metal[None] = variant.metal_for(APPLE8)
     get_runtime("sim").run(variant, [x, low, high, 300], (3, 1, 1))
     assert low.tolist() == [x[k::3].min() for k in range(3)]
     assert high[0] == x.max()
