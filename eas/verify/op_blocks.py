@@ -84,7 +84,7 @@ def _block_cases(known: tuple[DType, ...]) -> Iterator[Case]:
         if dtype not in TABLE["add"].dtypes:
             continue
         wide, numbers = _wide(dtype), small(dtype, SIZE, 2)
-        folds = [lambda x: mk.sum(x, 1), lambda x: mk.max(x, 1), lambda x: mk.min(x, 1), lambda x: mk.argmax(x, 1), lambda x: mk.argmin(x, 1)]
+        folds = [lambda x: mk.sum(x, 1), lambda x: mk.max(x, axis=1), lambda x: mk.min(x, axis=1), lambda x: mk.argmax(x, 1), lambda x: mk.argmin(x, 1)]
         yield _block_case(fold_kernel, ("reduce",), folds, dtype, wide, ROWS, numbers)
         yield _block_case(whole_kernel, ("scan",), [lambda x: mk.cumsum(x, 1), lambda x: mk.cumprod(x, 1, reverse=True)], dtype, wide, SIZE, numbers)
         if not dtype.is_float:

@@ -53,10 +53,10 @@ class Launches:
 def launches(monkeypatch):
     seen, run = Launches(), InterpRuntime.run
 
-    def timed(self, executable, args, grid, *, sync=True):
+    def timed(self, executable, args, grid, **options):
         seen.grids.append(grid)
         seen.now += seen.cost(grid)
-        run(self, executable, args, grid, sync=sync)
+        run(self, executable, args, grid, **options)
 
     monkeypatch.setattr(InterpRuntime, "run", timed)
     monkeypatch.setenv("EAS_BACKEND", "interp")
@@ -252,7 +252,7 @@ def test_every_timed_launch_starts_from_the_callers_data(monkeypatch, launches):
 
     def watched(self, executable, args, grid, *, sync=True):
         starts.append(int(args[0][0]))
-        run(self, executable, args, grid, sync=sync)
+        run(self, executable, args, grid, **options)
 
     monkeypatch.setattr(InterpRuntime, "run", watched)
     tuned(increment_kernel, launches)(x, 256)

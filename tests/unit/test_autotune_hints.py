@@ -35,10 +35,10 @@ def run_counting(monkeypatch, runtime, made, seconds):
     threads, run = [], runtime.run
     now = [0.0]
 
-    def timed(self, executable, args, grid, *, sync=True):
+    def timed(self, executable, args, grid, **options):
         threads.append(executable.metal.threads)
         now[0] += seconds(threads[-1])
-        run(self, executable, args, grid, sync=sync)
+        run(self, executable, args, grid, **options)
 
     monkeypatch.setattr(runtime, "run", timed)
     made.clock = lambda: now[0]

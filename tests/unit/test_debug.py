@@ -125,7 +125,7 @@ def test_timed_launch_waits(monkeypatch, capsys):
         def why_unavailable(self):
             return None
 
-        def run(self, executable, args, grid, *, sync=True):
+        def run(self, executable, args, grid, *, sync=True, lane=None):
             seen.append(sync)
 
     executable = copy_kernel.compile(np.zeros(1), np.zeros(1), 1, BLOCK=32).variant()

@@ -8,7 +8,7 @@ import pytest
 import eas
 from eas import mk
 from eas.facts import EQUALS, Fact
-from eas.kernel import _holds
+from eas.launch_arguments import holds
 
 LAUNCHES = 3  # the first by Python, later ones by the native launcher
 
@@ -21,7 +21,7 @@ def _on_the_cpu(monkeypatch):
 @pytest.mark.parametrize("n", [-17, -16, -1, 0, 1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 2**31 - 16])
 def test_facts_of_numbers(n):
     def held(kind: str) -> bool:
-        return _holds(Fact(kind, "n"), n, {}, None)
+        return holds(Fact(kind, "n"), n, {}, None)
 
     assert held("positive") == (n > 0)
     assert held("divisible_16") == (n in (-16, 0, 16, 32, 2**31 - 16))
@@ -31,7 +31,7 @@ def test_facts_of_numbers(n):
 @pytest.mark.parametrize(("size", "fits"), [(0, True), (2**31 - 1, True), (2**31, False), (2**33, False)])
 def test_elements_that_32_bits_can_number(size, fits):
     arrays = {"x": np.zeros(3, np.uint8), "y": np.broadcast_to(np.uint8(0), (size,))}
-    assert _holds(Fact("fits_32"), None, arrays, None) == fits
+    assert holds(Fact("fits_32"), None, arrays, None) == fits
 
 
 @eas.kernel
