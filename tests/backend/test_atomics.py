@@ -12,7 +12,7 @@ from eas import dtypes, mk
 from eas.dtypes import DType
 from eas.ops import TABLE
 from tests.backend.formats import assert_identical, buffer, contents, poison, sample, wrapped
-from tests.backend.launches import launch, need_dtype, op_groups, op_names
+from tests.backend.launches import METAL, launch, need_dtype, op_groups, op_names
 
 COVERS = {op for op in TABLE if op.startswith("atomic_")}
 UPDATES = {
@@ -195,3 +195,32 @@ def test_copies_start_from_what_changes_nothing(backend):
     np.testing.assert_array_equal(low, np.array([3, np.nan, -np.inf, np.nan, -0.0], np.float32))
     assert np.signbit(top[4])
     assert np.signbit(low[4])
+
+
+@eas.kernel
+def tally_kernel(x, bins, n, count, F: eas.constexpr):
+    """Nobody asks what was in a bin: each run of programs may keep a copy of all bins."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    F(bins, i % count, mk.load(x, i, i < n), mask=i < n)
+
+
+@pytest.mark.left_out(lambda backend: backend in METAL)  # only threads of the CPU keep copies
+@pytest.mark.parametrize("op", [op for op in UPDATES if op != "atomic_xchg"])
+def test_bins_of_which_threads_may_keep_copies(backend, op):
+    """From the ends of a dtype on, with bins that fit and bins that programs hardly touch."""
+    n, update = 40 * BLOCK - 7, UPDATES[op][1]
+    few = (dtypes.u32, dtypes.i64, dtypes.u8, dtypes.i16, dtypes.f32, dtypes.f64)
+    for dtype in [d for d in TABLE[op].dtypes if d in few]:
+        values = small(dtype, n, 5)
+        if not dtype.is_float:
+            values[:4] = [dtype.max, dtype.min, 0, dtype.max // 2 + 1]
+        for count in (BINS, 60 * BLOCK):
+            start = small(dtype, count, 6)
+            if not dtype.is_float:
+                start[0] = dtype.min if op == "atomic_min" else dtype.max
+            bins, want = buffer(start, dtype), list(start)
+            launch(backend, tally_kernel, buffer(values, dtype), bins, n, count, grid=40, F=UPDATES[op][0])
+            for i, value in enumerate(values):
+                want[i % count] = update(want[i % count], value)
+            want = [v if dtype.is_float else wrapped(v, dtype) for v in want]
+            assert_identical(contents(bins), contents(buffer(want, dtype)), dtype, False, f"{op} {dtype} {count}")

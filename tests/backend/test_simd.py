@@ -25,7 +25,7 @@ from tests.backend.formats import (
     sample,
     wrapped,
 )
-from tests.backend.launches import THOROUGH, launch, need_dtype, op_names
+from tests.backend.launches import METAL, THOROUGH, launch, need_dtype, op_names
 
 pytestmark = pytest.mark.every_width
 
@@ -138,6 +138,26 @@ def test_shuffles_move_every_dtype(backend, dtype):
     for name, (_, source) in SHUFFLES.items():
         want = [lanes[source(lane)] for lanes in simdgroups(values, 64) for lane in range(32)]
         assert_identical(got[name].ravel(), contents(buffer(want, dtype)), dtype, where=name)
+
+
+# (in the kernel, the lane that lane l names, of which there need not be one)
+BEYOND = {
+    "simd_shuffle": (_rotated, lambda lane: (lane * 7 + 3) % 32),
+    "simd_shuffle_xor": (lambda x: mk.simd_shuffle_xor(x, 12), lambda lane: lane ^ 12),
+    "simd_shuffle_up": (lambda x: mk.simd_shuffle_up(x, 5), lambda lane: lane - 5),
+    "simd_shuffle_down": (lambda x: mk.simd_shuffle_down(x, 5), lambda lane: lane + 5),
+    "simd_shuffle_down 31": (lambda x: mk.simd_shuffle_down(x, 31), lambda lane: lane + 31),
+}
+
+
+@pytest.mark.left_out(lambda backend: backend in METAL)  # a GPU says nothing of lanes that are not there
+@pytest.mark.parametrize("block", [40, 33, 7])
+def test_shuffles_from_lanes_that_are_not_there_keep_their_own(backend, block):
+    values = [int(v) for v in range(100, 100 + GROUPS * block)]
+    got = run(backend, {name: fn for name, (fn, _) in BEYOND.items()}, values, dtypes.i32, dtypes.i32, block)
+    for name, (_, source) in BEYOND.items():
+        want = [lanes[source(k) if 0 <= source(k) < len(lanes) else k] for lanes in simdgroups(values, block) for k in range(len(lanes))]
+        np.testing.assert_array_equal(got[name].ravel(), want, name)
 
 
 VOTES = {
