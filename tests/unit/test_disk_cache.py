@@ -2,9 +2,11 @@
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from eas.runtime import disk_cache
 from eas.runtime.disk_cache import CacheStats, DiskCache, default_cache
 
 REPO = Path(__file__).resolve().parents[2]
+NOBODY = 65534
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
 
 
@@ -244,22 +247,34 @@ def test_failing_write_is_remembered_and_leaves_nothing(cache, monkeypatch, code
     assert not [p for p in cache.root.parent.rglob("*") if p.is_file()]
 
 
+@pytest.fixture
+def folder_of_nobody():
+    """A folder of an ordinary user, who this process is meanwhile: root ignores permissions."""
+    folder = Path(tempfile.mkdtemp(prefix="eas-test-"))
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    yield folder
+    if is_root:
+        os.seteuid(0)
+    shutil.rmtree(folder)
+
+
 @needs_posix
-@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root ignores permissions")
-def test_read_only_directory_still_reads(cache):
+def test_read_only_directory_still_reads(folder_of_nobody):
+    cache = DiskCache(folder_of_nobody / "cache")
     cache.put("key", b"data")
     folders = [cache.root, *(p for p in cache.root.rglob("*") if p.is_dir())]
     for folder in folders:
         folder.chmod(0o500)
-    try:
-        assert cache.get("key") == b"data"
-        cache.put("key", b"new")
-        cache.put("other", b"new")
-        assert cache.problem is not None
-        assert cache.get("key") == b"data"
-    finally:
-        for folder in folders:
-            folder.chmod(0o700)
+    assert cache.get("key") == b"data"
+    cache.put("key", b"new")
+    cache.put("other", b"new")
+    assert cache.problem is not None
+    assert cache.get("key") == b"data"
+    for folder in folders:
+        folder.chmod(0o700)
 
 
 def test_read_only_file_system_still_reads(cache, monkeypatch):
