@@ -113,8 +113,9 @@ class CompiledKernel:
         """Hidden arguments: the buffer and the axis whose stride each is."""
         self._strided = frozenset(buffer for buffer, _ in self._strides.values())
         self._launches = 0
-        """On the CPU, until there is a `_repeater`."""
-        self._repeater: Repeater | None = None
+        """Until there is a launcher for them."""
+        self._repeaters: dict[str, Repeater] = {}
+        """By backend: native launchers."""
         self._variants: Recent[keys.Form, Variant] = Recent()
         self._by_held: dict[tuple[tuple[bool, ...], keys.Settings], Variant] = {}
         self._lock = new_lock()

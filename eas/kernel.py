@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -34,6 +34,7 @@ from eas.types import Space, Type
 
 if TYPE_CHECKING:
     from eas.frontend.source import SourceSpot
+    from eas.runtime.repeat_launch import Repeater
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
@@ -67,8 +68,8 @@ class Kernel:
         self._read_defaults()
         self._compiled: Recent[keys.CallKey, CompiledKernel] = Recent()
         self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
-        self._tensor_repeats: dict[tuple[type, ...], tuple[tuple[CompiledKernel, tuple[Place, ...]], ...]] = {}
-        """By the types of positional arguments: kernels whose launchers take the memory of such tensors."""
+        self._tensor_repeats: dict[type, tuple[tuple[CompiledKernel, Repeater, tuple[Place, ...]], ...]] = {}
+        """By the type of the first argument: kernels whose launchers take the memory of tensors."""
         self._retraces = 0  # in a row
         self._lock = new_lock()
         get_ready(fn.__code__.co_filename)
@@ -88,6 +89,11 @@ class Kernel:
                         return None
                 if self._tensor_repeats and self._repeat_on_tensors(args, kwargs, _grid):
                     return None
+            elif self._tensor_repeats and _shape is None and _nthreads is None and _tptg is None:
+                if _grid is not None and type(_grid) is not tuple:
+                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
+                if self._repeat_on_tensors(args, kwargs, _grid, (_sync, _stream)):
+                    return None
             if is_tracing() and _any_traced((*args, *kwargs.values())):
                 return self._inline(args, kwargs, _grid)
             hinted = self._hinted(kwargs)
@@ -95,9 +101,9 @@ class Kernel:
                 return hinted(*args, _grid=_grid, _shape=_shape, _nthreads=_nthreads, _tptg=_tptg, _sync=_sync, _stream=_stream, **kwargs)
             values = self._bind(args, kwargs)
             compiled = self._compile(values)
-            self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync, _stream)
-            if is_simple and compiled._repeater is not None:
-                self._learn_tensors(compiled, args, kwargs)
+            repeater = self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync, _stream)
+            if repeater is not None:
+                self._learn_tensors(compiled, repeater, args, kwargs)
             return None
         except BaseException as error:
             self._tell(error)
@@ -244,12 +250,12 @@ class Kernel:
                     self._index.setdefault(hidden, len(self._index))
                 gone = self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively)
                 if gone:  # launches that are under way hold the code themselves
-                    self._tensor_repeats = {kinds: tuple(k for k in known if k[0] not in gone) for kinds, known in list(self._tensor_repeats.items())}
+                    self._tensor_repeats = {kind: tuple(k for k in known if k[0] not in gone) for kind, known in list(self._tensor_repeats.items())}
             return found
 
     def _is_launched_natively(self, compiled: CompiledKernel) -> bool:
         """Whether calls reach a compiled kernel without being counted as uses of it."""
-        return compiled._repeater is not None and compiled._repeater.call in self._repeats
+        return any(repeater.call in self._repeats for repeater in compiled._repeaters.values())
 
     def _key(self, values: list[Any]) -> keys.CallKey:
         """Equal for launches that share a compiled kernel: meta values and argument types."""
@@ -288,17 +294,19 @@ class Kernel:
 
     # --- launching --------------------------------------------------------------------------
 
-    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> None:
+    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> Repeater | None:
+        """Launch, and give the native launcher that may take over such calls, if there is one."""
         grid = self._grid(compiled, values, options, tptg)
         staged = self._stage(compiled, self._with_strides(compiled, values), grid)
         if staged is None:
-            return
+            return None
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
         sync = sync or staged.has_copies or sys.is_finalizing()  # no thread can be started then
         lane = None if stream is None and not SPECIAL else lane_of(stream, staged.runtime)
         if lane or not (sync and self._repeat(compiled, staged, grid)):
             self._run(compiled, staged, grid, sync, lane)
         staged.staging.finish()
+        return compiled._repeaters.get(staged.runtime.name)
 
     def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
@@ -310,8 +318,7 @@ class Kernel:
             debug.run(staged.runtime, variant, args, grid, sync=sync, lane=lane)
         else:
             staged.runtime.run(variant, args, grid, sync=sync, lane=lane)
-        if staged.runtime.name == "cpu":
-            self._learn(compiled, staged, variant)
+        self._learn(compiled, staged, variant)
 
     def _prepare(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Launch | None:
         """Everything that `Runtime.run` needs, or None for a grid without programs."""
@@ -385,7 +392,8 @@ class Kernel:
 
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
         """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
-        call = compiled._repeater.call if compiled._repeater and staged.runtime.name == "cpu" else None
+        repeater = compiled._repeaters.get(staged.runtime.name)
+        call = repeater.call if repeater else None
         if call is None or call(tuple(self._ordered(compiled, staged.values)), {}, grid) is not None:
             return False
         if staged.is_plain and not compiled._strides and call not in self._repeats:
@@ -407,8 +415,6 @@ class Kernel:
 
     def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same call with its named arguments by position, as far as they follow the positional ones."""
-        if kwargs.keys() <= self._meta_set:
-            return args, kwargs
         rest, values = {**kwargs}, [*args]
         for name in self._names[len(args) :]:
             if name not in rest:
@@ -416,16 +422,20 @@ class Kernel:
             values.append(rest.pop(name))
         return tuple(values), rest
 
-    def _repeat_on_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
-        """Launch natively on the memory of torch or eas tensors, if such a launch is known."""
-        args, kwargs = self._in_order(args, kwargs)
-        for compiled, places in self._tensor_repeats.get(tuple(map(type, args)), ()):
-            call = compiled._repeater.call if compiled._repeater else None
+    def _repeat_on_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, special: tuple[bool, Stream | None] | None = None) -> bool:
+        """Launch natively on the memory of torch or eas tensors, if such a launch is known; `special` is its `_sync` and `_stream`, if it has some."""
+        if not kwargs.keys() <= self._meta_set:
+            args, kwargs = self._in_order(args, kwargs)
+        for compiled, repeater, places in self._tensor_repeats.get(type(args[0]) if args else NoneType, ()):
+            call, aim = repeater.call, None if special is None else repeater.runtime.aim(*special)
+            if call is None or (special is not None and aim is None):
+                continue
             written: list[Any] = []
             named = {**kwargs} if compiled._strides else kwargs
-            raw = raw_memory(places, args, named, written) if call else None
-            if call and raw and call(tuple(raw), named, grid, True) is None:
-                note_writes(written)
+            raw = raw_memory(places, args, named, written)
+            if raw and (call(tuple(raw), named, grid, True) if aim is None else aim(call, tuple(raw), named, grid, True)) is None:
+                if written:
+                    note_writes(written)
                 return True
         return False
 
@@ -436,34 +446,36 @@ class Kernel:
             asked[self._index[buffer]] = (*asked.get(self._index[buffer], ()), (hidden, axis))
         return asked
 
-    def _learn_tensors(self, compiled: CompiledKernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _learn_tensors(self, compiled: CompiledKernel, repeater: Repeater, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let the launcher of this kernel try calls whose tensors look like these."""
         args, _ = self._in_order(args, kwargs)
-        kinds = tuple(map(type, args))
-        known = self._tensor_repeats.get(kinds, ())
+        kind = type(args[0]) if args else NoneType
+        known = self._tensor_repeats.get(kind, ())
         asked = self._asked_strides(compiled)
         if any(i >= len(args) for i in asked):
             return
-        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked)
-        if places and (compiled, places) not in known:
-            self._tensor_repeats[kinds] = ((compiled, places), *known[: _MAX_REPEATS - 1])
+        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked, repeater.runtime.name)
+        if places and (compiled, repeater, places) not in known:
+            self._tensor_repeats[kind] = ((compiled, repeater, places), *known[: _MAX_REPEATS - 1])
 
     def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
         """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
         compiled._launches += 1
-        if compiled._launches < LEARN_AFTER or sys.is_finalizing():
+        if compiled._launches < LEARN_AFTER or sys.is_finalizing() or staged.runtime.launch_site() is None:
             return
         load("eas.runtime.repeat_launch")
         from eas.runtime.repeat_launch import Repeatable, Repeater
 
-        if compiled._repeater is None:
+        repeater = compiled._repeaters.get(staged.runtime.name)
+        if repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
             hidden = tuple(compiled._strides)
-            compiled._repeater = Repeater(Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), {a.name: a.type.dtype for a in compiled.args}, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies))
-        facts, old = variant.facts, compiled._repeater.call
+            what = Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), {a.name: a.type.dtype for a in compiled.args}, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies)
+            repeater = compiled._repeaters[staged.runtime.name] = Repeater(what, staged.runtime)
+        facts, old = variant.facts, repeater.call
         defaults = (self._defaults[0] + (_MISSING,) * len(compiled._strides), *self._defaults[1:])
-        compiled._repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)
-        call = compiled._repeater.call
+        repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)
+        call = repeater.call
         # A launcher knows storage only: what came as a bf16 tensor must not come as an array of u16.
         if staged.is_plain and not compiled._strides and call is not None and call not in self._repeats:
             self._repeats = (call, *(c for c in self._repeats if c is not old))[:_MAX_REPEATS]

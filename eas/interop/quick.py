@@ -22,11 +22,13 @@ class Place:
 
     position: int
     dtype: object
-    kind: type
+    kind: type[Any]
     is_written: bool
     strides: tuple[tuple[str, int], ...]
     """Hidden parameters that are strides of it, and of which axis."""
     is_torch: bool
+    device: object
+    """Of an `eas.Tensor`; None of others."""
     layouts: dict[tuple[Any, Any], Layout | None] = field(default_factory=dict, compare=False)
     """What `_layout` has found, by shape and strides."""
 
@@ -37,14 +39,17 @@ Asked = Mapping[int, tuple[tuple[str, int], ...]]
 """Position of an argument -> the strides of it that a kernel asks for."""
 
 
-def tensor_places(args: tuple[Any, ...], written: frozenset[int], asked: Asked) -> tuple[Place, ...]:
-    """What `raw_memory` is to look at; torch's own classes only, not what derives from them."""
+def tensor_places(args: tuple[Any, ...], written: frozenset[int], asked: Asked, runtime: str = "cpu") -> tuple[Place, ...]:
+    """What `raw_memory` is to look at; torch's own classes only, not what derives from them. None if the runtime needs a closer look."""
     plain = _torch_classes()
     found = []
     for i, value in enumerate(args):
         kind = type(value)
         if kind in plain or hasattr(kind, "__eas_view__") or (i in asked and kind is np.ndarray):
-            found.append(Place(i, value.dtype, kind, i in written, asked.get(i, ()), kind in plain))
+            device = getattr(value, "_device", None)
+            if device is not None and device.name != runtime:
+                return ()
+            found.append(Place(i, value.dtype, kind, i in written, asked.get(i, ()), kind in plain, device))
     return tuple(found)
 
 
@@ -63,12 +68,22 @@ def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], named: dict[str
     device, inside of vmap or grad) has no address.
     """
     raw = list(args)
+    if places and places[-1].position >= len(args):
+        return None
     try:
         for place in places:
-            value = args[place.position]
-            if value.dtype is not place.dtype:
+            value: Any = args[place.position]
+            if type(value) is not place.kind or value.dtype is not place.dtype:
                 return None
-            if place.kind is np.ndarray:
+            if place.device is not None:
+                if value._device is not place.device:
+                    return None
+                memory: Any = value._array  # the launcher looks at its flags
+                if place.strides:
+                    memory = _array_memory(memory, place, named)
+                if place.is_written and value._owner is not value._array:
+                    written.append(value._owner)
+            elif place.kind is np.ndarray:
                 memory = _array_memory(value, place, named)
             elif place.is_torch:
                 memory = _torch_memory(value, place, named, written)

@@ -99,7 +99,8 @@ def _replay(kernel: Kernel, grid: Any, tensors: Tensors, rest: Tensors, inputs: 
     """How to repeat a launch that has just happened, if its kernel has a native launcher by now."""
     args = (*tensors, *rest)
     compiled = kernel._compile(kernel._bind(args, {}))
-    call = compiled._repeater.call if compiled._repeater else None
+    repeater = compiled._repeaters.get("cpu")
+    call = repeater.call if repeater else None
     if call is None:
         return None
     names: dict[str, Any] = {}

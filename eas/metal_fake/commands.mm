@@ -78,6 +78,7 @@ struct List {  // of objects, which it keeps
    @public
     ItemKind kind;
     BOOL isDone, isSerial;
+    BOOL hasTracked;  // a buffer whose hazards Metal tracks
     List<FakeCommand*> commands;
     List<FakeItem*> after;
     List<FakeFence*> waits, updates;
@@ -146,6 +147,10 @@ void eas_fake_drop_order(uint32_t nth) {
 }
 
 uint32_t eas_fake_order_count(void) { return orderCount; }
+
+static BOOL isIdle;  // encoders forget what they are told
+
+void eas_fake_idle(uint32_t is_idle) { isIdle = is_idle != 0; }
 
 void eas_fake_hold(uint32_t is_held) {
     pthread_mutex_lock(&lock);
@@ -354,6 +359,7 @@ static int touches(FakeCommand* c, FakeBuffer* buffer) {
 }
 
 static BOOL share_tracked(FakeItem* a, FakeItem* b) {
+    if (!a->hasTracked || !b->hasTracked) return NO;
     for (size_t i = 0; i < a->commands.count; i++) {
         FakeCommand* c = a->commands.items[i];
         FakeBuffer* buffers[kFakeSlots + 2];
@@ -603,7 +609,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     return YES;
 }
 - (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)threads {
-    if (![self mayUse:0 of:1 for:"dispatchThreadgroups:threadsPerThreadgroup:"]) return;
+    if (isIdle || ![self mayUse:0 of:1 for:"dispatchThreadgroups:threadsPerThreadgroup:"]) return;
     if (!pipeline_) return eas_fake_note("dispatchThreadgroups: no pipeline");
     NSUInteger count = threads.width * threads.height * threads.depth;
     if (!count || count > pipeline_.maxTotalThreadsPerThreadgroup) return eas_fake_note("dispatchThreadgroups: %lu threads of a threadgroup", count);
@@ -616,6 +622,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     for (unsigned i = 0; i < kFakeSlots; i++) {
         c->bound[i] = bound_[i];
         c->offsets[i] = offsets_[i];
+        if (bound_[i].isTracked) item_->hasTracked = YES;
         if (bytes_[i]) c->bytes[i] = static_cast<char*>(memcpy(malloc(lengths_[i]), bytes_[i], lengths_[i]));
         c->threadgroup[i] = threadgroup_[i];
     }
@@ -673,6 +680,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     c->from = from;
     c->to = to;
     c->size = size;
+    item_->hasTracked = item_->hasTracked || c->source.isTracked || c->target.isTracked;
     item_->commands.add(c);
 }
 - (void)fillBuffer:(id<MTLBuffer>)buffer range:(NSRange)range value:(uint8_t)value {
@@ -683,6 +691,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     c->to = range.location;
     c->size = range.length;
     c->value = value;
+    item_->hasTracked = item_->hasTracked || c->target.isTracked;
     item_->commands.add(c);
 }
 - (void)updateFence:(id<MTLFence>)fence {

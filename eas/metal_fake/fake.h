@@ -69,6 +69,8 @@ void eas_fake_clear(void);
 void eas_fake_note(const char* format, ...);
 // While held, the GPU begins and ends nothing.
 void eas_fake_hold(uint32_t is_held);
+// While idle, dispatches are forgotten: what is left of a launch is the work of the processor.
+void eas_fake_idle(uint32_t is_idle);
 // Leave out the n-th barrier, wait for a fence or wait for an event from now on (0: none); how many there were since.
 void eas_fake_drop_order(uint32_t nth);
 uint32_t eas_fake_order_count(void);

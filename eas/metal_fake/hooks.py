@@ -89,6 +89,10 @@ class Hooks:
         """While held, the GPU begins and ends nothing."""
         self.native.eas_fake_hold(int(is_held))
 
+    def idle(self, is_idle: bool) -> None:
+        """While idle, dispatches are forgotten: what is left of a launch is the work of the processor."""
+        self.native.eas_fake_idle(int(is_idle))
+
     def drop_order(self, nth: int) -> None:
         """Leave out the n-th barrier or wait from now on; 0: none."""
         self.native.eas_fake_drop_order(nth)

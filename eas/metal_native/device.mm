@@ -1,12 +1,12 @@
 // The GPU of this machine, opened once.
 #include "eas_metal.h"
 
-#include <unistd.h>
-
 static id<MTLDevice> device;
-static pid_t opened_by;
+static bool is_child;  // set by fork; to ask for the process each time would be a call of the system
 
-bool is_forked(void) { return device && opened_by != getpid(); }
+static void note_fork(void) { is_child = device != nil; }
+
+bool is_forked(void) { return is_child; }
 
 bool is_usable(void) {
     if (!is_forked()) return true;
@@ -22,7 +22,7 @@ id<MTLDevice> the_device(void) {
             NSArray<id<MTLDevice>>* all = MTLCopyAllDevices();
             if (all.count) device = [all objectAtIndex:0];
         }
-        opened_by = getpid();
+        pthread_atfork(nullptr, nullptr, note_fork);
     }
     if (!device) raise_error("use", "this machine has no GPU that Metal can use");
     return device;

@@ -14,6 +14,7 @@ enum { kSlots = 31, kMaxConstant = 4096, kMaxStreams = 32, kMaxSpans = 256 };
 
 // `eas._metal.Error(kind, text)`: kind is one of "compile", "memory", "fault", "timeout", "removed", "ignored", "internal", "use".
 PyObject* raise_error(const char* kind, const char* format, ...);
+bool is_our_error(void);
 PyObject* raise_ns_error(const char* kind, NSError* error, const char* kernel);
 const char* kind_of_code(NSInteger code);
 int add_errors(PyObject* module);
@@ -39,9 +40,13 @@ struct BufferObject {
     char* start;        // null in private storage
     uint64_t address;   // of the first byte, for hazards: memory of the process, or that of the GPU
     Py_ssize_t nbytes;
+    bool is_known;      // launches find it by address
 };
 
 extern PyTypeObject* buffer_type;
+// The buffer that these bytes lie in, or null.
+BufferObject* buffer_at(uint64_t address, uint64_t nbytes);
+PyObject* place_of(PyObject* module, PyObject* args);
 PyObject* allocate(PyObject* module, PyObject* args);
 PyObject* wrap(PyObject* module, PyObject* args);
 PyObject* adopt(PyObject* module, PyObject* args);
@@ -154,6 +159,7 @@ struct StreamObject {
 
 struct Binding {
     BufferObject* buffer;
+    PyObject* kept;  // until the launch has ended
     uint64_t offset;
     uint64_t nbytes;
     bool is_written;
@@ -197,4 +203,21 @@ void release_garbage(void);
 
 // --- launch.mm ------------------------------------------------------------------------------------
 
+struct PlanObject {
+    PyObject_HEAD
+    PipelineObject* pipeline;
+    uint32_t indices[kSlots];
+    bool is_written[kSlots];
+    uint32_t count, constants_index, threads[3];
+};
+
+extern PyTypeObject* plan_type;
+// Encodes; 0, or -1 and a Python error. A launch that depends on a failed one fails too, or, if it is waited for, raises.
+int launch(Stream* stream, const Command* command, bool is_awaited, uint64_t* number, uint64_t* ticket);
 int add_launch(PyObject* module);
+
+// --- repeat.mm ------------------------------------------------------------------------------------
+
+PyObject* set_default(PyObject* module, PyObject* args);
+PyObject* aimed(PyObject* module, PyObject* const* args, Py_ssize_t n);
+int add_repeat(PyObject* module);

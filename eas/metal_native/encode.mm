@@ -370,7 +370,7 @@ static uint32_t spans_of(const Command* c, Span* spans) {
 
 static Launch* launch_of(const Stream* s, const Command* c, const Span* spans) {
     PyObject* kept[kSlots + 2] = {reinterpret_cast<PyObject*>(c->pipeline), c->owner};
-    for (uint32_t i = 0; i < c->count; i++) kept[i + 2] = reinterpret_cast<PyObject*>(c->bindings[i].buffer);
+    for (uint32_t i = 0; i < c->count; i++) kept[i + 2] = c->bindings[i].kept;
     Launch* launch = new_launch(c->pipeline->name, spans, c->count, kept, c->count + 2);
     launch->log = c->log;
     launch->stream = static_cast<int>(s->index);

@@ -25,6 +25,8 @@ PyObject* raise_error(const char* kind, const char* format, ...) {
     return nullptr;
 }
 
+bool is_our_error(void) { return PyErr_ExceptionMatches(error_type); }
+
 PyObject* raise_ns_error(const char* kind, NSError* error, const char* kernel) {
     const char* text = error ? error.localizedDescription.UTF8String : "Metal gave no reason";
     return kernel ? raise_error(kind, "kernel %s: %s", kernel, text) : raise_error(kind, "%s", text);

@@ -3,15 +3,7 @@
 
 #include <string.h>
 
-static PyTypeObject* plan_type;
-
-struct PlanObject {
-    PyObject_HEAD
-    PipelineObject* pipeline;
-    uint32_t indices[kSlots];
-    bool is_written[kSlots];
-    uint32_t count, constants_index, threads[3];
-};
+PyTypeObject* plan_type;
 
 static bool read_slots(PlanObject* p, PyObject* slots) {
     Py_ssize_t n = PyTuple_Size(slots);
@@ -67,14 +59,13 @@ static bool read_memory(const PlanObject* p, PyObject* memory, Command* c) {
             raise_error("use", "kernel %s: %llu bytes from %llu on are not in a buffer of %zd", p->pipeline->name, nbytes, offset, b->nbytes);
             return false;
         }
-        c->bindings[i] = {b, offset, nbytes, p->is_written[i]};
+        c->bindings[i] = {b, buffer, offset, nbytes, p->is_written[i]};
         c->indices[i] = p->indices[i];
     }
     return true;
 }
 
-// Encodes; 0, or -1 and a Python error. A launch that depends on a failed one fails too, or, if it is waited for, raises.
-static int launched(Stream* stream, const Command* c, bool is_awaited, uint64_t* number, uint64_t* ticket) {
+int launch(Stream* stream, const Command* c, bool is_awaited, uint64_t* number, uint64_t* ticket) {
     int rc = encode(stream, c, number, ticket);
     if (rc != 1) return rc;
     if (!is_awaited) {
@@ -105,7 +96,7 @@ static PyObject* plan_call(PyObject* object, PyObject* args, PyObject*) {
     c.log = reinterpret_cast<const volatile uint32_t*>(log);
     memcpy(c.threads, p->threads, sizeof c.threads);
     uint64_t number, ticket;
-    if (launched(reinterpret_cast<StreamObject*>(stream)->state, &c, is_awaited, &number, &ticket)) return nullptr;
+    if (launch(reinterpret_cast<StreamObject*>(stream)->state, &c, is_awaited, &number, &ticket)) return nullptr;
     return Py_BuildValue("(KK)", static_cast<unsigned long long>(number), static_cast<unsigned long long>(ticket));
 }
 

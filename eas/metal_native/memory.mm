@@ -1,7 +1,61 @@
 // Buffers: memory that processor and GPU share, or the GPU's own.
 #include "eas_metal.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 PyTypeObject* buffer_type;
+
+// --- which buffer an address lies in --------------------------------------------------------------
+
+static BufferObject** known;  // by address, ascending; Python's lock guards it
+static size_t n_known, capacity;
+
+// The first one that starts behind an address.
+static size_t place_behind(uint64_t address) {
+    size_t lo = 0, hi = n_known;
+    while (lo < hi) {
+        size_t middle = (lo + hi) / 2;
+        if (known[middle]->address <= address) lo = middle + 1;
+        else hi = middle;
+    }
+    return lo;
+}
+
+static void remember(BufferObject* buffer) {
+    if (n_known == capacity) {
+        capacity = capacity ? 2 * capacity : 64;
+        known = static_cast<BufferObject**>(realloc(known, capacity * sizeof *known));
+    }
+    size_t at = place_behind(buffer->address);
+    memmove(known + at + 1, known + at, (n_known++ - at) * sizeof *known);
+    known[at] = buffer;
+}
+
+static void forget(BufferObject* buffer) {
+    for (size_t at = place_behind(buffer->address); at--;) {  // one MTLBuffer may have been adopted twice
+        if (known[at] != buffer) continue;
+        memmove(known + at, known + at + 1, (--n_known - at) * sizeof *known);
+        return;
+    }
+}
+
+BufferObject* buffer_at(uint64_t address, uint64_t nbytes) {
+    size_t at = place_behind(address);
+    if (!at) return nullptr;
+    BufferObject* found = known[at - 1];
+    return address - found->address + nbytes <= static_cast<uint64_t>(found->nbytes) ? found : nullptr;
+}
+
+PyObject* place_of(PyObject* module, PyObject* args) {
+    unsigned long long address, nbytes;
+    if (!PyArg_ParseTuple(args, "KK", &address, &nbytes)) return nullptr;
+    BufferObject* found = buffer_at(address, nbytes);
+    if (!found) Py_RETURN_NONE;
+    return Py_BuildValue("(OKK)", found, address - found->address, nbytes);
+}
+
+// --- making them ----------------------------------------------------------------------------------
 
 static PyObject* made(id<MTLBuffer> buffer, PyObject* owner) {
     BufferObject* self = PyObject_New(BufferObject, buffer_type);
@@ -11,7 +65,18 @@ static PyObject* made(id<MTLBuffer> buffer, PyObject* owner) {
     self->address = self->start ? reinterpret_cast<uint64_t>(self->start) : buffer.gpuAddress;
     self->buffer = (__bridge_retained void*)buffer;
     self->owner = Py_XNewRef(owner);
+    self->is_known = false;
     return reinterpret_cast<PyObject*>(self);
+}
+
+// The same; from now on it is what launches find at its addresses.
+static PyObject* registered(PyObject* object) {
+    BufferObject* self = reinterpret_cast<BufferObject*>(object);
+    if (self && self->start) {
+        self->is_known = true;
+        remember(self);
+    }
+    return object;
 }
 
 PyObject* allocate(PyObject* module, PyObject* args) {
@@ -27,7 +92,7 @@ PyObject* allocate(PyObject* module, PyObject* args) {
         options = static_cast<MTLResourceOptions>(options | MTLResourceHazardTrackingModeUntracked);
         id<MTLBuffer> buffer = [gpu newBufferWithLength:static_cast<NSUInteger>(nbytes) options:options];
         if (!buffer) return raise_error("memory", "Metal has no %zd bytes for a buffer", nbytes);
-        return made(buffer, nullptr);
+        return registered(made(buffer, nullptr));
     }
 }
 
@@ -52,12 +117,13 @@ PyObject* adopt(PyObject* module, PyObject* args) {
     void* pointer = PyLong_AsVoidPtr(handle);
     if (!pointer) return PyErr_Occurred() ? nullptr : raise_error("use", "there is no MTLBuffer");
     @autoreleasepool {
-        return made((__bridge id<MTLBuffer>)pointer, owner);
+        return registered(made((__bridge id<MTLBuffer>)pointer, owner));
     }
 }
 
 static void buffer_dealloc(PyObject* object) {
     BufferObject* self = reinterpret_cast<BufferObject*>(object);
+    if (self->is_known) forget(self);
     if (!is_forked()) {
         @autoreleasepool {
             (void)(__bridge_transfer id)self->buffer;

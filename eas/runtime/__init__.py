@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -14,10 +14,11 @@ from eas.errors import BackendUnavailable, EasError
 from eas.facts import NEAR
 from eas.loading import load
 from eas.locks import new_lock
-from eas.runtime.streams import Lane, WaitingLane
+from eas.runtime.streams import Lane, Stream, WaitingLane
 
 if TYPE_CHECKING:
     from eas.ir import IRModule
+    from eas.runtime.launch_site import LaunchCode, LaunchSite
 
 __all__ = [
     "BACKENDS",
@@ -82,6 +83,18 @@ class Runtime(ABC):
     def default_lane(self) -> Lane:
         """The stream of launches that are in no other one."""
         return WaitingLane()
+
+    def launch_site(self) -> LaunchSite | None:
+        """Where native launchers of this backend go; None: there are none."""
+        return None
+
+    def aim(self, sync: bool, stream: Stream | None) -> Callable[..., object] | None:
+        """`aim(launcher, ...)` calls a native launcher for a launch with `_sync` or `_stream`; None: such launches need Python."""
+        return None
+
+    def launch_code(self, executable: Executable) -> LaunchCode | None:
+        """What they call for a variant that was launched before; None: every launch of it has something to say."""
+        return None
 
     def synchronize(self) -> None:
         """Everything launched before has ended; an asynchronous runtime overrides this."""

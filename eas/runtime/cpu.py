@@ -20,7 +20,8 @@ from eas.runtime.grid import check_programs
 from eas.runtime.host_cpu import num_threads
 from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
 from eas.runtime.launch_settings import setting_now
-from eas.runtime.native_pool import pool
+from eas.runtime.launch_site import LaunchCode, LaunchSite
+from eas.runtime.native_pool import MAX_THREADS, pool
 from eas.runtime.streams import Lane
 from eas.types import Type
 
@@ -198,6 +199,16 @@ class CpuRuntime(Runtime):
     def synchronize(self) -> None:
         """Every launch has ended; raises what failed of those that this thread made and did not wait for."""
         self.queue.synchronize()
+
+    def launch_site(self) -> LaunchSite | None:
+        threads = 1 if config.noopt() else num_threads()
+        return LaunchSite(pool().run_address, self.queue.pending, min(threads, MAX_THREADS))
+
+    def launch_code(self, executable: Executable) -> LaunchCode | None:
+        native = cast(NativeExecutable, executable)
+        if native.loaded is None or getattr(native.native, "logs", None):
+            return None
+        return LaunchCode(native.loaded, native.native.places)
 
     def prepare(self, executable: Executable) -> None:
         self.loaded(cast(NativeExecutable, executable))

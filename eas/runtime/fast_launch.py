@@ -28,9 +28,9 @@ from eas.errors import SourcePlace
 from eas.facts import EQUALS, Fact
 from eas.runtime import elf, jit
 from eas.runtime import launch_layout as ll
-from eas.runtime.cpu import ErrorRecord, LoadedKernel, raise_error
+from eas.runtime.cpu import ErrorRecord, raise_error
 from eas.runtime.launch_llvm import LAUNCHER_TEXT
-from eas.runtime.native_pool import MAX_THREADS, pool
+from eas.runtime.launch_site import LaunchEntry, LaunchSite
 
 MISSING: Final = object()
 """No default; no such item."""
@@ -112,9 +112,8 @@ class LaunchSpec:
     params: tuple[Param, ...]
     grid: tuple[Axis, Axis, Axis] | None
     """The grid of a call that gives none; None if such a call cannot be inferred."""
-    pending: ctypes.c_int64
-    """`CpuRuntime.queue.pending`: launches before this one that have not ended."""
-    n_threads: int
+    site: LaunchSite
+    """Where launches go."""
     facts: tuple[Fact, ...] = ()
     """`CompiledKernel.facts`: what distinguishes its variants."""
     guards: tuple[Guard, ...] = ()
@@ -122,7 +121,7 @@ class LaunchSpec:
 
 @dataclass(slots=True)
 class _Variant:
-    kernel: LoadedKernel
+    kernel: LaunchEntry
     name: str
     places: Places
 
@@ -159,7 +158,7 @@ class Launcher:
         self.call = _new_function(self._plan, self._state)
 
     def add_variant(
-        self, facts: frozenset[Fact], kernel: LoadedKernel, name: str, places: Places
+        self, facts: frozenset[Fact], kernel: LaunchEntry, name: str, places: Places
     ) -> None:
         """From now on calls of which exactly `facts` hold run this code."""
         bits = sum(self._facts[fact] for fact in facts)
@@ -218,12 +217,12 @@ def _plan(spec: LaunchSpec, state: _State, variants: Words) -> Words:
     guards = _table(keep, [_guard_row(g, keep) for g in spec.guards])
     facts = _table(keep, [_fact_row(f, spec.params) for f in spec.facts])
     on_error = functools.partial(_on_error, state.variants)  # not a method: the code goes with its launcher, not with a cycle
-    keep += [on_error, spec.pending, variants]
+    keep += [on_error, spec.site, variants]
     words: dict[str, int] = {
         "n_params": len(spec.params), "params": params, "n_guards": len(spec.guards), "guards": guards,
         "n_facts": len(spec.facts), "facts": facts, "n_variants": 0, "variants": ctypes.addressof(variants),
-        "n_args": sum(p.slot >= 0 for p in spec.params), "pool_run": pool().run_address,
-        "n_threads": min(spec.n_threads, MAX_THREADS), "pending": ctypes.addressof(spec.pending),
+        "n_args": sum(p.slot >= 0 for p in spec.params), "run": spec.site.run_address,
+        "n_threads": spec.site.n_threads, "pending": ctypes.addressof(spec.site.pending),
         "on_error": id(on_error), "can_infer": spec.grid is not None,
         "ndarray": id(np.ndarray), "int": id(int), "float": id(float), "tuple": id(tuple), "dict": id(dict),
         "true": id(True), "false": id(False), "none": id(None), "not_implemented": id(NotImplemented),

@@ -7,7 +7,7 @@ MAX_ARGS = 64
 # Words of a plan.
 PLAN = (
     *("n_params", "params", "n_guards", "guards", "n_facts", "facts", "n_variants", "variants"),
-    *("n_args", "pool_run", "n_threads", "pending", "on_error", "can_infer"),
+    *("n_args", "run", "n_threads", "pending", "on_error", "can_infer"),
     *("ndarray", "int", "float", "tuple", "dict", "true", "false", "none", "not_implemented"),
     *("extent0", "count0", "block0", "extent1", "count1", "block1", "extent2", "count2", "block2"),
 )
@@ -26,14 +26,15 @@ EQUALS, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32, IN_PLACE = range(
 ARRAY_OFFSETS = {"type": 8, "data": 16, "ndim": 24, "shape": 32, "dtype": 56, "flags": 64}
 COPIES_BACK = 0x2000  # NPY_ARRAY_WRITEBACKIFCOPY
 
-# The frame of one call, in words: slots, integer values, ends of buffers, then what an error needs.
+# The frame of one call, in words: slots, integer values, ends of buffers, what an error needs, the objects of buffers.
 INTS = 2 * MAX_ARGS + 8
 ENDS = INTS + MAX_ARGS
 RECORD = ENDS + MAX_ARGS
 FACTS = RECORD + 5
 GRID = FACTS + 1
-FRAME_WORDS = GRID + 3
-ERROR_NBYTES = 8 * (FRAME_WORDS - RECORD)
+OBJECTS = GRID + 3  # the objects of buffers, for those who keep them after the call
+FRAME_WORDS = OBJECTS + MAX_ARGS
+ERROR_NBYTES = 8 * (OBJECTS - RECORD)
 
 
 def field(of: tuple[str, ...], base: str, name: str, type_: str = "i64", out: str = "") -> str:

@@ -293,7 +293,7 @@ entry:
   %address = call ptr @PyTuple_GetItem(ptr %self, i64 0)
   %plan = call ptr @PyLong_AsVoidPtr(ptr %address)
 {plan("tuple")}{plan("dict")}{plan("none")}{plan("not_implemented")}{plan("pending")}
-{plan("n_args", "i64")}{plan("pool_run")}{plan("n_threads", "i64")}{plan("on_error")}{plan("n_variants", "i64")}{plan("variants")}
+{plan("n_args", "i64")}{plan("run")}{plan("n_threads", "i64")}{plan("on_error")}{plan("n_variants", "i64")}{plan("variants")}
   %raw = icmp eq i64 %argc, 4
   %three = icmp eq i64 %argc, 3
   %counted = or i1 %raw, %three
@@ -365,19 +365,19 @@ fill:
   br i1 %release, label %free, label %keep
 free:
   %state = call ptr @PyEval_SaveThread()
-  %rc1 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
+  %rc1 = call i32 %run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
   call void @PyEval_RestoreThread(ptr %state)
   br label %ran
 keep:
-  %rc2 = call i32 %pool_run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
+  %rc2 = call i32 %run(ptr %code, ptr %frame, i64 %n, i64 0, i64 %n_threads, i64 %scratch_nbytes, ptr %rate, ptr null, i64 %max_programs)
   br label %ran
 ran:
   %rc = phi i32 [ %rc1, %free ], [ %rc2, %keep ]
   %is_whole = icmp eq i32 %rc, 0
   br i1 %is_whole, label %check, label %not_whole
 not_whole:
-  %is_stopped = icmp eq i32 %rc, 4          ; a signal handler has raised
-  br i1 %is_stopped, label %raised, label %memory_error
+  switch i32 %rc, label %memory_error [ i32 4, label %raised      ; a signal handler, or the device
+                                        i32 5, label %refuse ]    ; nothing has happened
 check:
   %flag = load i32, ptr %record
   %failed = icmp ne i32 %flag, 0

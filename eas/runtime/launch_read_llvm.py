@@ -19,6 +19,7 @@ from eas.runtime.launch_layout import (
     INT32,
     INT64,
     INTS,
+    OBJECTS,
     PARAM,
     array,
     field,
@@ -129,6 +130,8 @@ store:
   store i64 %start, ptr %at
 {frame("end", ENDS, "%slot")}
   store i64 %stop, ptr %end
+{frame("kept", OBJECTS, "%slot")}
+  store ptr %object, ptr %kept
   %size.i0 = add i64 %slot, %n_args
   %size.i = add i64 %size.i0, 5
   %size.p = getelementptr i64, ptr %frame, i64 %size.i

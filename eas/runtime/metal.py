@@ -16,17 +16,19 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from eas import config
-from eas.errors import EasError, LaunchError
+from eas.errors import EasError, KernelError, LaunchError
 from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, gpu_facts, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.debug import note
+from eas.runtime.launch_layout import ENDS, OBJECTS
 from eas.runtime.launch_queue import raise_all
 from eas.runtime.launch_settings import setting_now
+from eas.runtime.launch_site import LaunchCode, LaunchSite
 from eas.runtime.metal_failures import Failures, Logged, refusal
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
 from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
-from eas.runtime.streams import Lane, Mark
+from eas.runtime.streams import SPECIAL, Lane, Mark, Stream, lane_of
 from eas.schedule.metal_target import MetalTarget
 
 EXTENSION = "eas._metal"
@@ -54,11 +56,19 @@ class MetalLane(Lane):
 
     def __init__(self, runtime: MetalRuntime, index: int) -> None:
         self._runtime, self._index = runtime, index
+        self._aims: dict[bool, Callable[..., object]] = {}
 
     @property
     def stream(self) -> Any:
         """The native stream, made when it is first needed."""
         return self._runtime.native_stream(self._index)
+
+    def aim(self, sync: bool) -> Callable[..., object]:
+        """`aim(call, ...)` calls a native launcher so that it launches here."""
+        found = self._aims.get(sync)
+        if found is None:
+            found = self._aims[sync] = functools.partial(self._runtime.extension().aimed, self.stream, sync)
+        return found
 
     def mark(self) -> Mark:
         return MetalMark(self._runtime, self.stream)
@@ -71,6 +81,20 @@ class MetalLane(Lane):
 
     def synchronize(self) -> None:
         self._runtime.synchronize(self)
+
+
+_NOTHING_PENDING = ctypes.c_int64(0)  # hazards order launches: none has to wait for others in Python
+_SHORT = ctypes.c_int64(1)
+
+
+class MetalEntry:
+    """What native launchers call for one variant."""
+
+    scratch_nbytes, rate, max_programs = 0, _SHORT, 1 << 62  # to encode is short, and needs Python's lock
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+        self.address: int = native.address
 
 
 class MetalRuntime(Runtime):
@@ -161,6 +185,8 @@ class MetalRuntime(Runtime):
                 if found is None:
                     made = self._told("", lambda: self.extension().Stream(max_in_flight=setting_now(config.max_in_flight)))
                     found = self._streams[index] = made
+                    if index == 0:
+                        self.extension().set_default(found, self._tell)
         return found
 
     def synchronize(self, lane: MetalLane | None = None) -> None:
@@ -221,7 +247,35 @@ class MetalRuntime(Runtime):
             return action()
         except self.extension().Error as error:
             kind, text = error.args
-            raise self.failures.dependency(name, int(text)) if kind == "dependency" else refusal(name, kind, text) from None
+        return cast(T, self._tell(name, kind, text))
+
+    # --- native launchers -------------------------------------------------------------------------
+
+    def launch_site(self) -> LaunchSite | None:
+        if self.native_stream(0) is None or sys.is_finalizing():
+            return None
+        return LaunchSite(self.extension().run_address, _NOTHING_PENDING, 1)
+
+    def launch_code(self, executable: Executable) -> LaunchCode | None:
+        code = cast(MetalExecutable, executable).metal
+        if code.log_index is not None:
+            return None
+        places = {a.name: i for i, a in enumerate(executable.module.args)}
+        slots = tuple(places[name] for name, _, _ in code.buffers)
+        scalars = tuple((places[name], offset, dtype.nbytes) for name, dtype, offset in code.scalars)
+        plan = self._plan(code, tuple((index, is_written) for _, index, is_written in code.buffers))
+        nbytes = 0 if code.scalars_index is None else max(code.scalars_nbytes, 1)
+        return LaunchCode(MetalEntry(self.extension().Entry(plan, slots, scalars, nbytes, (len(places), ENDS, OBJECTS))), ())
+
+    def aim(self, sync: bool, stream: Stream | None) -> Callable[..., object] | None:
+        lane = lane_of(stream, self) if stream is not None or SPECIAL else None
+        return cast(MetalLane, lane or self._default).aim(sync)
+
+    def _tell(self, name: str, kind: str, text: str) -> None:
+        """Raise what a launch of a native launcher failed with."""
+        if kind == "failed":
+            raise self.failures.of_launch(int(text)) or KernelError(f"kernel {name} failed")
+        raise self.failures.dependency(name, int(text)) if kind == "dependency" else refusal(name, kind, text)
 
     def _slots(self, launch: MetalLaunch) -> dict[int, bool]:
         """The indices of the buffers, the log's too, and whether each is written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import mmap
 from collections import deque
@@ -84,14 +83,11 @@ class MetalBlock:
 class AdoptedBlock:
     """The memory of an MTLBuffer of somebody else, as long as an array looks at it."""
 
-    __slots__ = ("__array_interface__", "_buffer", "_memory")
+    __slots__ = ("__array_interface__", "_buffer")
 
-    def __init__(self, memory: MetalMemory, buffer: Any) -> None:
-        self._memory, self._buffer = memory, buffer
+    def __init__(self, buffer: Any) -> None:
+        self._buffer = buffer
         self.__array_interface__ = {"version": 3, "shape": (buffer.nbytes,), "typestr": "|u1", "data": (buffer.address, False)}
-
-    def __del__(self) -> None:
-        self._memory.left.append(self._buffer)
 
 
 class Staged:
@@ -117,12 +113,8 @@ class MetalMemory:
     def __init__(self, extension: Any) -> None:
         self._metal = extension
         self.returned: deque[Any] = deque()
-        self.left: deque[Any] = deque()
-        """Buffers of others that nobody looks at any more."""
         self._free: dict[int, list[Any]] = {}
         self._free_nbytes = self._used = self._peak = self._allocations = self._reused = 0
-        self._starts: list[int] = []  # of all buffers that are alive, ascending
-        self._buffers: list[Any] = []
         self._lock = new_lock()
 
     def allocate(self, nbytes: int) -> Array:
@@ -139,7 +131,7 @@ class MetalMemory:
                 self._reused += 1
                 found = self._free[size].pop()
             else:
-                found = self._remember(self._metal.allocate(size))
+                found = self._metal.allocate(size)
             self._allocations += 1
             self._used += size
             self._peak = max(self._peak, self._used)
@@ -153,9 +145,7 @@ class MetalMemory:
 
     def adopt(self, buffer: Any) -> Array:
         """The bytes of a buffer of somebody else."""
-        with self._lock:
-            self._collect()
-            return np.asarray(AdoptedBlock(self, self._remember(buffer)))
+        return np.asarray(AdoptedBlock(buffer))
 
     @cached_property
     def nothing(self) -> Any:
@@ -171,44 +161,21 @@ class MetalMemory:
 
     def place_of(self, address: int, nbytes: int) -> Place | None:
         """Where bytes of the process lie in a buffer of ours, or None."""
-        with self._lock:
-            at = bisect.bisect(self._starts, address) - 1
-            if at < 0:
-                return None
-            buffer = self._buffers[at]
-        offset = address - buffer.address
-        return Place(buffer, offset, nbytes) if offset + nbytes <= buffer.nbytes else None
+        found = self._metal.place_of(address, nbytes)
+        return None if found is None else Place(*found)
 
     def release(self) -> int:
         """Give free buffers back to Metal; the number of bytes that were."""
         with self._lock:
             self._collect()
             released, self._free_nbytes = self._free_nbytes, 0
-            for buffer in [b for blocks in self._free.values() for b in blocks]:
-                self._forget(buffer)
             self._free.clear()
             return released
 
     def _collect(self) -> None:
-        while self.left:
-            self._forget(self.left.popleft())
         while self.returned:
             buffer = self.returned.popleft()
             self._used -= buffer.nbytes
             if self._free_nbytes + buffer.nbytes <= MAX_FREE_NBYTES:
                 self._free.setdefault(buffer.nbytes, []).append(buffer)
                 self._free_nbytes += buffer.nbytes
-            else:
-                self._forget(buffer)
-
-    def _remember(self, buffer: Any) -> Any:
-        at = bisect.bisect(self._starts, buffer.address)
-        self._starts.insert(at, buffer.address)
-        self._buffers.insert(at, buffer)
-        return buffer
-
-    def _forget(self, buffer: Any) -> None:
-        at = bisect.bisect_left(self._starts, buffer.address)
-        while self._buffers[at] is not buffer:  # one MTLBuffer may have been adopted twice
-            at += 1
-        del self._starts[at], self._buffers[at]

@@ -17,12 +17,10 @@ from eas.dtypes import DType
 from eas.facts import Fact
 from eas.frontend.frozen import MISSING
 from eas.frontend.globals_read import Dependencies, contents
+from eas.runtime import Executable, Runtime, get_runtime
 from eas.runtime import fast_launch as fl
-from eas.runtime import get_runtime
-from eas.runtime.cpu import CpuRuntime, NativeExecutable
 from eas.runtime.fast_launch import Axis, Call, Guard, Param
 from eas.runtime.grid import GridInfo
-from eas.runtime.host_cpu import num_threads
 
 ENVIRONMENT = (
     "EAS_BACKEND",
@@ -59,12 +57,13 @@ Defaults = tuple[tuple[object, ...], tuple[Any, ...] | None, dict[str, Any] | No
 
 
 class Repeater:
-    """The launcher of one compiled kernel; it learns from launches that went the ordinary way."""
+    """The launcher of one compiled kernel on one backend; it learns from launches that went the ordinary way."""
 
-    __slots__ = ("_builds", "_guards", "_launcher", "_what", "call")
+    __slots__ = ("_builds", "_guards", "_launcher", "_what", "call", "runtime")
 
-    def __init__(self, what: Repeatable) -> None:
+    def __init__(self, what: Repeatable, runtime: Runtime) -> None:
         self._what = what
+        self.runtime = runtime
         self._launcher: fl.Launcher | None = None
         self._guards: tuple[Guard, ...] = ()
         self._builds = 0
@@ -75,10 +74,10 @@ class Repeater:
         self,
         values: Sequence[object],
         bound: Defaults,
-        variant: Callable[[], NativeExecutable],
+        variant: Callable[[], Executable],
         facts: frozenset[Fact],
     ) -> None:
-        """Launches like this one, which succeeded on the CPU, are known from now on if they can be.
+        """Launches like this one, which succeeded on the backend, are known from now on if they can be.
 
         `variant` gives the code for the facts in the environment as it is when it is called.
         """
@@ -88,20 +87,23 @@ class Repeater:
         if self._launcher is None or not all(map(_holds, self._guards)):
             self._build(values, bound)
         launcher = self._launcher
-        if launcher is None or config.debug() or not isinstance(get_runtime(), CpuRuntime):
+        if launcher is None or config.debug() or not self._is_current():
             return
-        code = variant()
-        if code.loaded is None or getattr(code.native, "logs", None):
-            return
-        if all(map(_holds, self._guards)):
-            launcher.add_variant(facts, code.loaded, code.name, code.native.places)
+        executable = variant()
+        code = self.runtime.launch_code(executable)
+        if code is not None and all(map(_holds, self._guards)):
+            launcher.add_variant(facts, code.entry, executable.name, code.places)
+
+    def _is_current(self) -> bool:
+        """Whether launches still go to this backend: the environment says so, or leaves it to their arguments."""
+        return get_runtime() is self.runtime or (self.runtime.name == "mps" and config.backend() == "auto")
 
     def _build(self, values: Sequence[object], bound: Defaults) -> None:
         self._launcher = self.call = None
-        what, runtime = self._what, get_runtime()
+        what = self._what
         # What a bound method is bound to may change in place.
         fn = what.fn if type(what.fn) is FunctionType else None
-        if fn is None or self._builds >= _MAX_BUILDS or not isinstance(runtime, CpuRuntime):
+        if fn is None or self._builds >= _MAX_BUILDS or not self._is_current():
             return
         params = _params(what, values, bound[0])
         environment = fl.environment_guards(*ENVIRONMENT)
@@ -111,11 +113,8 @@ class Repeater:
         own = fl.FunctionGuard(fn, fn.__code__, *bound[1:])
         outside = _dependency_guards(what.dependencies)
         guards = (fl.ItemGuard(vars(os), "environ", os.environ), *environment, own, *(outside or ()))
-        threads = 1 if config.noopt() else num_threads()
-        grid = _axes(what.grid_info, params)
-        launcher = fl.make_launcher(
-            fl.LaunchSpec(params, grid, runtime.queue.pending, threads, what.facts, guards)
-        )
+        grid, site = _axes(what.grid_info, params), self.runtime.launch_site()
+        launcher = None if site is None else fl.make_launcher(fl.LaunchSpec(params, grid, site, what.facts, guards))
         if launcher is None:
             return
         self._launcher, self._guards, self.call = launcher, guards, launcher.call

@@ -20,6 +20,8 @@ from eas import dtypes
 from eas.runtime import fast_launch as fl
 from eas.runtime import jit
 from eas.runtime.cpu import CpuRuntime
+from eas.runtime.launch_site import LaunchSite
+from eas.runtime.native_pool import pool
 from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
 
 N_THREADS, N_LAUNCHES, N_FORKS = 64, 1000, 200
@@ -74,7 +76,7 @@ def test_64_threads_use_one_launcher_1000_times(runtime):
         fl.Param("N", "i32", 3),
     )
     grid = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
-    launcher = fl.make_launcher(fl.LaunchSpec(params, grid, runtime.queue.pending, 4))
+    launcher = fl.make_launcher(fl.LaunchSpec(params, grid, LaunchSite(pool().run_address, runtime.queue.pending, 4)))
     assert launcher is not None
     launcher.add_variant(frozenset(), runtime.loaded(add_kernel()), "add", ())
 

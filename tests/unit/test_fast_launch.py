@@ -20,6 +20,8 @@ from eas.indexing import Fact
 from eas.runtime import cpu
 from eas.runtime import fast_launch as fl
 from eas.runtime.cpu import ASSERTION, LoadedKernel
+from eas.runtime.launch_site import LaunchSite
+from eas.runtime.native_pool import pool
 from tests.unit.native_kernels import (
     COUNT,
     add_kernel,
@@ -51,9 +53,12 @@ ADD_PARAMS = (
 LINEAR = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
 
 
+def site(pending=None, n_threads=1):
+    return LaunchSite(pool().run_address, ctypes.c_int64(0) if pending is None else pending, n_threads)
+
+
 def launcher(params=ADD_PARAMS, grid=LINEAR, **options):
-    options = {"pending": ctypes.c_int64(0), "n_threads": 2, **options}
-    made = fl.make_launcher(fl.LaunchSpec(params, grid, **options))
+    made = fl.make_launcher(fl.LaunchSpec(params, grid, site(options.pop("pending", None), options.pop("n_threads", 2)), **options))
     assert made is not None
     return made
 
@@ -455,11 +460,10 @@ def test_many_threads(add):
 
 
 def test_signatures_that_need_python_have_no_launcher():
-    pending = ctypes.c_int64(0)
     many = tuple(fl.Param(f"x{i}", "buffer", i, F32) for i in range(65))
-    assert fl.make_launcher(fl.LaunchSpec(many, None, pending, 1)) is None
+    assert fl.make_launcher(fl.LaunchSpec(many, None, site())) is None
     unused = (fl.Param("x", "buffer", -1, F32),)
-    assert fl.make_launcher(fl.LaunchSpec(unused, None, pending, 1)) is None
+    assert fl.make_launcher(fl.LaunchSpec(unused, None, site())) is None
 
 
 def test_the_most_arguments():
