@@ -134,11 +134,19 @@ class Library:
                 self._kernels[name] = Kernel(self, found, self._compiled(found))
             return self._kernels[name]
 
+    def check(self) -> None:
+        """Raise what Metal's compiler refuses in the text or in any of its kernels; no code is made."""
+        toolchain.check_library(self._with_entries(self._source.kernels), self.name, self.text, self._flags)
+        toolchain.check_spaces(self._plain, self.name, self.text)
+
+    def _with_entries(self, kernels: Sequence[KernelSource]) -> str:
+        entries = "".join(_entry_text(i, k) for i, k in enumerate(kernels))
+        return f'{OWN_LINES}{self._source.text}\n# 1 "<entries>"\n{entries}'
+
     def _compiled(self, kernel: KernelSource) -> _Code:
         if kernel.name not in self._code:
             together = self._source.kernels if len(self._source.kernels) <= _SMALL else [kernel]
-            entries = "".join(_entry_text(i, k) for i, k in enumerate(together))
-            text = f'{OWN_LINES}{self._source.text}\n# 1 "<entries>"\n{entries}'
+            text = self._with_entries(together)
             spaces = Aside(functools.partial(toolchain.check_spaces, self._plain, self.name, self.text))  # side by side
             data = toolchain.compile_library(text, self.name, self.text, self._flags)
             spaces.result()
@@ -181,7 +189,8 @@ def _code_digest(data: bytes) -> bytes:
 
 def _entry_text(number: int, kernel: KernelSource) -> str:
     """The C++ function that the engine calls for each thread, and the table of its parameters."""
-    call = f"::{kernel.call}"
+    call = f"static_cast<void (*)({kernel.types})>(::{kernel.call})" if kernel.types else f"::{kernel.call}"
+    function = f"void (*)({kernel.types})" if kernel.types else f"decltype(&{call})"
     arguments, infos = [], []
     for i, p in enumerate(kernel.parameters):
         type_ = f"eas_sim::parameter<F, {i}>"
@@ -190,11 +199,11 @@ def _entry_text(number: int, kernel: KernelSource) -> str:
         else:
             slot = p.index + (native.MAX_SLOTS if p.kind == "threadgroup" else 0)
             arguments.append(f"eas_sim::pointee<{type_}>::bind(s[{slot}])")
-        infos.append(f"eas_sim::info<eas_sim::parameter<decltype(&{call}), {i}>>()")
+        infos.append(f"eas_sim::info<eas_sim::parameter<{function}, {i}>>()")
     exported = '__attribute__((visibility("default"), used))'
     text = (
         f'extern "C" {exported} void eas_kernel_{number}(const eas_sim::Thread* t, void* const* s) '
-        f"{{ using F = decltype(&{call}); {call}({', '.join(arguments)}); }}\n"
+        f"{{ using F = {function}; {call}({', '.join(arguments)}); }}\n"
     )
     if infos:
         text += f'extern "C" {exported} constexpr eas_sim::ParameterInfo eas_parameters_{number}[] = {{{", ".join(infos)}}};\n'

@@ -9,7 +9,7 @@ from eas.metal_sim.tokens import OPENING, Token, closing, closing_angle, split_a
 
 _CLASS_WORDS = frozenset(("struct", "class", "union"))
 _NOT_VARIABLES = frozenset(
-    ["using", "typedef", "namespace", "static_assert", "friend", "template", "enum", "struct", "class", "union", "extern", "asm", "__asm", "sampler"]
+    ["using", "typedef", "namespace", "static_assert", "friend", "template", "enum", "struct", "class", "union", "asm", "__asm", "sampler"]
 )
 
 
@@ -29,7 +29,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable at program scope: its tokens without attributes, and whether it has a value."""
+    """A variable at program scope or a member: its tokens without attributes, and whether it has a value."""
 
     tokens: tuple[Token, ...]
     attributes: str
@@ -44,7 +44,11 @@ class Outline:
         self.tokens = tokens
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
+        self.members: list[Variable] = []
         self.type_names: set[str] = set()
+        self.typedefs: set[str] = set()
+        """Those of `type_names` that `using` or `typedef` made."""
+        self.template_names: set[str] = set()
         self._walk(0, len(tokens), frozenset(), in_class=False)
 
     def _walk(self, at: int, end: int, template_names: frozenset[str], *, in_class: bool) -> None:
@@ -83,22 +87,24 @@ class Outline:
         head = self.head(start, end)
         words = [t.text for t in head]
         if words[:1] in (["using"], ["typedef"]):
-            self.type_names.add(words[1] if words[0] == "using" else words[-1])
+            self.typedefs.add(words[1] if words[0] == "using" else words[-1])
+            self.type_names |= self.typedefs
         elif words[:1] and words[0] in _CLASS_WORDS and len(words) == 2:
             self.type_names.add(words[1])
         is_template = self.tokens[start].text == "template"
-        if in_class or not head or _NOT_VARIABLES & set(words):
+        if not head or _NOT_VARIABLES & set(words):
             return
         before_value = words[: words.index("=")] if "=" in words else words
         if "(" in before_value:  # a function, or an explicit instantiation
             return
-        self.variables.append(Variable(tuple(head), self._attributes(start, end), has_value, is_template))
+        (self.members if in_class else self.variables).append(Variable(tuple(head), self._attributes(start, end), has_value, is_template))
 
     def _braced(self, start: int, brace: int, outer: frozenset[str], *, in_class: bool) -> int:
         close = closing(self.tokens, brace)
         head = self.head(start, brace)
         words = [t.text for t in head]
         names = outer | self._template_names(start, brace)
+        self.template_names |= names
         if "namespace" in words or words[:1] == ["extern"]:
             self._walk(brace + 1, close, outer, in_class=False)
             return close + 1
@@ -109,12 +115,22 @@ class Outline:
             at = close + 1
             while at < len(self.tokens) and self.tokens[at].text != ";":
                 at += 1
+            self._behind_class(start, close, at, words, in_class=in_class)
             return at + 1
         if "(" in words:
             self._function(start, brace, close, names, in_class=in_class)
         elif head and not in_class and not _NOT_VARIABLES & set(words):
             self.variables.append(Variable(tuple(head), self._attributes(start, brace), True, self.tokens[start].text == "template"))
         return close + 1
+
+    def _behind_class(self, start: int, close: int, end: int, words: list[str], *, in_class: bool) -> None:
+        """What `struct S {...} name;` declares: a variable, or a type's name behind `typedef`."""
+        names = self.head(close + 1, end)
+        if words[:1] == ["typedef"]:
+            self.type_names |= {t.text for t in names[-1:]}
+        elif names and not in_class:
+            tokens = (*self.head(start, close)[: len(words)], *names)
+            self.variables.append(Variable(tokens, self._attributes(close + 1, end), True, is_template=False))
 
     def _function(self, start: int, brace: int, close: int, names: frozenset[str], *, in_class: bool) -> None:
         opening = self._parameter_list(start, brace)
@@ -195,13 +211,13 @@ class Outline:
         return kept
 
     def _attributes(self, start: int, end: int) -> str:
-        """The words inside [[...]] of a range."""
+        """The words and numbers inside [[...]] of a range."""
         words: list[str] = []
         at = start
         while at < end:
             if self.tokens[at].text == "[" and self.tokens[at + 1].text == "[":
                 last = closing(self.tokens, at)
-                words += [t.text for t in self.tokens[at:last] if t.kind == "word"]
+                words += [t.text for t in self.tokens[at:last] if t.kind in ("word", "number")]
                 at = last
             at += 1
         return " ".join(words)

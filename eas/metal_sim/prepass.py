@@ -11,6 +11,7 @@ import numpy as np
 
 from eas.errors import ArgumentError
 from eas.metal_sim.errors import MetalSourceError
+from eas.metal_sim.strict_text import is_zeroed
 from eas.metal_sim.tokens import (
     OPENING,
     Edits,
@@ -36,6 +37,7 @@ POSITIONS = {
     "dispatch_threads_per_threadgroup": "dispatch_threads_per_threadgroup",
     "threads_per_grid": "threads_per_grid",
     "grid_size": "threads_per_grid",
+    "grid_origin": "grid_origin",
     "threadgroups_per_grid": "threadgroups_per_grid",
     "thread_index_in_threadgroup": "index_in_threadgroup",
     "thread_index_in_simdgroup": "lane",
@@ -75,6 +77,8 @@ class KernelSource:
     max_threads: int | None = None
     words: frozenset[str] = frozenset()
     """The words of its body, to know which function constants it needs."""
+    types: str = ""
+    """The types of its parameters in C++, where they alone tell which instance of a template it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ class _Reader:
         self.source = Source(text)
         self.templates: dict[str, KernelSource] = {}
         self.seen: set[tuple[str, ...]] = set()
-        self.instantiations: list[tuple[str, str, Token]] = []
+        self.instantiations: list[tuple[str, str, str, Token]] = []
         self.values: dict[str, bool] = {}  # function constant -> is it defined
 
     def read(self) -> Source:
@@ -129,11 +133,11 @@ class _Reader:
 
     def _read(self) -> Source:
         self._declarations(0, len(self.tokens), ())
-        for name, call, token in self.instantiations:
+        for name, call, types, token in self.instantiations:
             made = self.templates.get(call.split("<")[0].removeprefix("::"))
             if made is None:
                 raise self._error(token, f"there is no kernel template {call.split('<')[0]} to instantiate")
-            self.source.kernels.append(replace(made, name=name, call=call))
+            self.source.kernels.append(replace(made, name=name, call=call, types=types))
         self._erase_qualifiers()
         unknown = set(self.given) - {k for c in self.source.constants for k in (c.name, c.index)}
         if unknown:
@@ -270,7 +274,8 @@ class _Reader:
             first -= 2
         call = join(head[first:stop])
         path = "".join(f"{s}::" for s in scope)
-        self.instantiations.append((name, path + call, self.tokens[start]))
+        types = "" if ">" in call or stop == len(head) else _parameter_types(head[stop + 1 : closing(head, stop)])
+        self.instantiations.append((name, path + call, types, self.tokens[start]))
         self.edits.replace(self.tokens[start].start, self.tokens[end].end)
 
     def _function_constant(self, start: int, end: int, index: str) -> None:
@@ -284,7 +289,8 @@ class _Reader:
         self.values[name] = value is not None
         if value is None:
             self.source.undefined.add(name)
-        text = f"static constexpr {type_} {name} = {_literal(type_, value)};"
+        # No constant of the language: it is no array's length and no template's argument.
+        text = f"static const {type_} {name} = eas_sim::given<{type_}>({_literal(type_, value)});"
         self.edits.replace(self.tokens[start].start, self.tokens[end].end, text)
 
     # --- functions --------------------------------------------------------------------------------
@@ -402,8 +408,10 @@ class _Reader:
         if not parts:
             return
         head = parts[0][: next((i for i, t in enumerate(parts[0]) if t.text in ("[", "=")), len(parts[0]))]
-        if any(t.text in ("*", "&", "&&") for t in _outside_templates(head)) or any(t.text == "=" for t in parts[0]):
+        if any(t.text in ("*", "&", "&&") for t in _outside_templates(head)):
             return  # a pointer or reference into threadgroup memory: a variable of the thread
+        if zeroed := is_zeroed(parts):
+            parts[0] = parts[0][: next(i for i, t in enumerate(parts[0]) if t.text == "=")]
         align, start = "1", self._before_alignas(at)
         if start != at:
             align = self.tokens[start + 2].text
@@ -419,7 +427,7 @@ class _Reader:
             self.source.variables.append((name, f"{type_}{extents}"))
             made.append(
                 f"typedef {type_} eas_tg_{number}{extents}; eas_tg_{number}& {name} = "
-                f"eas_sim::threadgroup_variable<eas_tg_{number}, {number}, {align}>()"
+                f"eas_sim::threadgroup_variable<eas_tg_{number}, {number}, {align}, {str(zeroed).lower()}>()"
             )
         self.edits.replace(self.tokens[start].start, self.tokens[end].start, "; ".join(made))
 
@@ -508,6 +516,15 @@ def _number(text: str) -> int | None:
 def _string(argument: str) -> str:
     """What string literals side by side say."""
     return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', argument))
+
+
+def _parameter_types(tokens: Sequence[Token]) -> str:
+    """The types of a parameter list in C++, without address spaces."""
+    types = []
+    for part in split_at_commas(tokens):
+        kept = [replace(t, text="const") if t.text == "constant" else t for t in part if t.text not in ERASED]
+        types.append(join(kept[:-1] if kept[-1].kind == "word" and len(kept) > 1 else kept))
+    return ", ".join(types)
 
 
 def _outside_templates(tokens: Sequence[Token]) -> list[Token]:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
+from eas.metal_sim import strict_declarations as declarations
+from eas.metal_sim import strict_kernels as kernels
 from eas.metal_sim import strict_pointers
+from eas.metal_sim import strict_words as words
 from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.outline import Outline
 from eas.metal_sim.strict_calls import recursive_call
-from eas.metal_sim.tokens import Token, line_of, split_at_commas, tokenize
-
-Found = Iterator[tuple[Token, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A preprocessed Metal text, with what the checks ask of it."""
-
-    source: str
-    tokens: list[Token]
-    outline: Outline
-    language: tuple[int, int]
+from eas.metal_sim.strict_text import Found, Text
+from eas.metal_sim.tokens import line_of, tokenize
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +32,10 @@ def check(text: str, language: str = "3.1", file: str = "") -> None:
     tokens = tokenize(text)
     major, minor = language.split(".")
     seen = Text(text, tokens, Outline(tokens), (int(major), int(minor)))
-    found = [
-        (token.start, token, message, rule)
-        for rule in CHECKS
-        if rule.find is not None
-        for token, message in rule.find(seen)
-    ]
+    try:
+        found = [(token.start, token, message, rule) for rule in CHECKS if rule.find is not None for token, message in rule.find(seen)]
+    except IndexError:  # the text ends inside of a declaration
+        raise MetalSourceError("Metal: the text has a declaration that is not complete", file=file) from None
     if not found:
         return
     _, token, message, rule = min(found, key=lambda f: f[0])
@@ -60,121 +48,6 @@ def _source_line(text: str, at: int) -> tuple[str, int]:
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     return text[start : end if end >= 0 else len(text)], at - start + 1
-
-
-# --- words that Metal does not have ---------------------------------------------------------------
-
-
-def _words(message: str, *words: str) -> Callable[[Text], Found]:
-    refused = frozenset(words)
-
-    def find(text: Text) -> Found:
-        for i, token in enumerate(text.tokens):
-            if token.kind == "word" and token.text in refused and not _is_member(text.tokens, i):
-                yield token, message.format(token.text)
-
-    return find
-
-
-def _is_member(tokens: list[Token], at: int) -> bool:
-    """`x.name` and `attribute [[name]]` are not the keyword."""
-    return at > 0 and tokens[at - 1].text in (".", "->")
-
-
-def _long_long(text: Text) -> Found:
-    for a, b in pairwise(text.tokens):
-        if a.text == b.text == "long":
-            yield a, "Metal has no long long"
-
-
-def _new_delete(text: Text) -> Found:
-    tokens = text.tokens
-    for i, token in enumerate(tokens):
-        if token.kind != "word" or _is_member(tokens, i) or token.text not in ("new", "delete"):
-            continue
-        if token.text == "delete" and i and tokens[i - 1].text == "=":  # a deleted function
-            continue
-        yield token, f"Metal has no {token.text}: there is no heap"
-
-
-def _std(text: Text) -> Found:
-    tokens = text.tokens
-    if any(a.text == "namespace" and b.text == "std" for a, b in pairwise(tokens)):
-        return
-    for i, token in enumerate(tokens[:-1]):
-        if token.text == "std" and tokens[i + 1].text == "::" and not (i and tokens[i - 1].text == "::" and tokens[i - 2].kind == "word"):
-            yield token, "Metal has no C++ standard library"
-
-
-# --- declarations ---------------------------------------------------------------------------------
-
-
-def _program_scope(text: Text) -> Found:
-    for variable in text.outline.variables:
-        words = {t.text for t in variable.tokens}
-        if variable.is_template or "constant" in words or len(variable.tokens) < 2:
-            continue
-        yield _named(variable.tokens), "a variable at program scope must be in the constant address space"
-
-
-def _uninitialised_constant(text: Text) -> Found:
-    for variable in text.outline.variables:
-        words = [t.text for t in variable.tokens]
-        if variable.has_value or "constant" not in words or variable.is_template or "::" in words:
-            continue  # `constant T S::member[8];` only repeats what the class says
-        if "function_constant" not in variable.attributes.split():
-            yield _named(variable.tokens), "a constant at program scope needs a value or [[function_constant(index)]]"
-
-
-def _named(tokens: tuple[Token, ...]) -> Token:
-    """The token that names what a declaration declares."""
-    for i, token in enumerate(tokens):
-        if token.text in ("=", "[", "{", ","):
-            return tokens[max(i - 1, 0)]
-    return tokens[-1]
-
-
-def _kernel_result(text: Text) -> Found:
-    for kernel in text.outline.kernels():
-        words = text.outline.head(kernel.start, kernel.parameters[0])
-        plain = [t for t in words[:-1] if t.text not in ("kernel", "static", "inline", "extern", "constexpr") and t.kind != "string"]
-        if [t.text for t in plain] != ["void"]:
-            yield words[-1], f"kernel {kernel.name} must return void"
-
-
-_POSITION = re.compile(r"(thread|threadgroup|simdgroup|quadgroup|dispatch|threads|threadgroups|simdgroups|quadgroups|grid)_\w+$")
-_WRONG_POSITION = re.compile(r"(int|short|char|uchar|long|ulong|float|half|bfloat|bool|size_t|int\d+_t|uint8_t|uint64_t)[234]?$")
-
-
-def _position_types(text: Text) -> Found:
-    for kernel in text.outline.kernels():
-        opening, end = kernel.parameters
-        for part in split_at_commas(text.tokens[opening + 1 : end]):
-            words = [t.text for t in part]
-            if "[" not in words:
-                continue
-            first = words.index("[")
-            attribute = next((w for w in words[first:] if _POSITION.fullmatch(w)), None)
-            types = [t for t in part[:first] if t.text not in ("const", "unsigned", "metal", "::")]
-            if attribute and types and "unsigned" not in words and _WRONG_POSITION.fullmatch(types[0].text):
-                yield types[0], f"[[{attribute}]] needs a ushort or uint, or a vector of them, not {types[0].text}"
-
-
-def _buffer_indices(text: Text) -> Found:
-    for kernel in text.outline.kernels():
-        taken: set[tuple[str, int]] = set()
-        for i in range(*kernel.parameters):
-            name, number = text.tokens[i], text.tokens[i + 2]
-            if name.text not in ("buffer", "threadgroup") or text.tokens[i + 1].text != "(" or not re.fullmatch(r"[0-9]{1,9}", number.text):
-                continue
-            if text.tokens[i - 1].text not in ("[", ","):
-                continue
-            key = (name.text, int(number.text))
-            if key[1] > 30:
-                yield number, f"[[{name.text}({key[1]})]] is above 30: Metal has 31 {name.text} entries per kernel"
-            elif key in taken:
-                yield number, f"[[{name.text}({key[1]})]] is used twice in kernel {kernel.name}"
-            taken.add(key)
 
 
 def _threadgroup_float_atomics(text: Text) -> Found:
@@ -200,20 +73,41 @@ def _recursion(text: Text) -> Found:
 
 TOKENS, COMPILER, SECOND, LAUNCH = "the text", "the shim and the compiler", "the address-space compile", "the launch"
 CHECKS: tuple[Check, ...] = (
-    Check("double", "the type double", TOKENS, _words("Metal has no double", "double"), "use float"),
-    Check("long long", "long long", TOKENS, _long_long, "long is 64 bits wide"),
-    Check("goto", "goto", TOKENS, _words("Metal has no goto", "goto")),
-    Check("exceptions", "try, catch, throw", TOKENS, _words("Metal has no exceptions ({})", "try", "catch", "throw")),
-    Check("heap", "new and delete", TOKENS, _new_delete),
-    Check("type identification", "dynamic_cast, typeid", TOKENS, _words("Metal has no {}", "dynamic_cast", "typeid")),
-    Check("virtual", "virtual functions", TOKENS, _words("Metal has no virtual functions", "virtual")),
-    Check("thread_local", "thread_local, register", TOKENS, _words("Metal has no {}", "thread_local", "register")),
-    Check("standard library", "std::", TOKENS, _std, "metal_stdlib has metal::min, metal::numeric_limits and their kin"),
-    Check("program scope", "variables at program scope outside of constant", TOKENS, _program_scope, "write `constant` before the type"),
-    Check("constants without value", "constant variables without a value", TOKENS, _uninitialised_constant),
-    Check("kernel result", "kernels that return a value", TOKENS, _kernel_result),
-    Check("position types", "positions that are not ushort or uint", TOKENS, _position_types),
-    Check("buffer indices", "[[buffer(n)]] above 30 or used twice", TOKENS, _buffer_indices),
+    Check("double", "the type double", TOKENS, words.words("Metal has no double", "double"), "use float"),
+    Check("long long", "long long", TOKENS, words.long_long, "long is 64 bits wide"),
+    Check("types of C", "__int128, _Float16, __fp16, __bf16, wchar_t, _Complex", TOKENS,
+          words.words("Metal has no {}", "__int128", "__int128_t", "__uint128_t", "_Float16", "__fp16", "__bf16", "__float128", "wchar_t", "char16_t", "char32_t", "_Complex", "_BitInt"), "use half, bfloat, short or long"),
+    Check("literals", "suffixes as in 0LL, 1.0L, 1.0f16 and 1h", TOKENS, words.literals, "write 0L, 1.0f, 1.0h or 1.0bf"),
+    Check("names", "words of the language as names", TOKENS, words.reserved_names, "choose another name"),
+    Check("main", "a function called main", TOKENS, words.main_function, "choose another name"),
+    Check("goto", "goto", TOKENS, words.words("Metal has no goto", "goto")),
+    Check("exceptions", "try, catch, throw", TOKENS, words.words("Metal has no exceptions ({})", "try", "catch", "throw")),
+    Check("noexcept", "the operator noexcept", TOKENS, words.noexcept_operator),
+    Check("heap", "new and delete", TOKENS, words.new_delete),
+    Check("type identification", "dynamic_cast, typeid", TOKENS, words.words("Metal has no {}", "dynamic_cast", "typeid")),
+    Check("virtual", "virtual functions", TOKENS, words.words("Metal has no virtual functions", "virtual")),
+    Check("thread_local", "thread_local, register", TOKENS, words.words("Metal has no {}", "thread_local", "register")),
+    Check("asm", "inline assembly", TOKENS, words.words("Metal has no inline assembly", "asm", "__asm", "__asm__")),
+    Check("standard library", "std::", TOKENS, words.std, "metal_stdlib has metal::min, metal::numeric_limits and their kin"),
+    Check("headers", "headers for textures, ray tracing and tensors", TOKENS, words.headers),
+    Check("coherent before 3.2", "coherent before Metal 3.2", TOKENS, words.coherent, 'language="3.2"'),
+    Check("long before 2.2", "64-bit integers before Metal 2.2", TOKENS, words.long_integers),
+    Check("program scope", "variables at program scope outside of constant", TOKENS, declarations.program_scope, "write `constant` before the type"),
+    Check("static members", "static members outside of constant", TOKENS, declarations.static_members, "write `static constant constexpr`, or an enum"),
+    Check("constants without value", "constant variables without a value", TOKENS, declarations.uninitialised_constant),
+    Check("local variables", "static and device variables of functions, threadgroup variables of helpers or with a value", TOKENS, declarations.local_variables,
+          "pass a pointer, and let each thread write its part before a barrier"),
+    Check("function pointers", "pointers to functions that are not visible", TOKENS, declarations.function_pointers, "make the function a template argument"),
+    Check("variadic functions", "functions of any number of arguments", TOKENS, declarations.variadic, "use a template with a parameter pack"),
+    Check("function constant declarations", "function constants of one index, with values, of structs, matrices or arrays, above 65535", TOKENS, declarations.function_constants),
+    Check("kernel result", "kernels that return a value", TOKENS, kernels.kernel_result),
+    Check("kernel methods", "kernels that are methods", TOKENS, kernels.kernel_methods),
+    Check("kernel calls", "functions that call a kernel", TOKENS, kernels.kernel_calls, "move the common part into a function"),
+    Check("bindings", "kernel parameters whose memory and attribute do not fit", TOKENS, kernels.bindings),
+    Check("position types", "positions that are not ushort or uint, or of different dimensions", TOKENS, kernels.position_types),
+    Check("buffer indices", "[[buffer(n)]] above 30 or used twice", TOKENS, kernels.buffer_indices),
+    Check("thread limits", "[[max_total_threads_per_threadgroup(n)]] without a positive number, or not at a kernel", TOKENS, kernels.thread_limits),
+    Check("private atomics", "atomics in thread or constant memory", TOKENS, declarations.private_atomics),
     Check("threadgroup float atomics", "atomic_float in threadgroup memory before Metal 4.1", TOKENS, _threadgroup_float_atomics, "add through an atomic_uint and compare-exchange"),
     Check("pointers without space", "pointers and references without an address space", TOKENS, _address_spaces, "write device, constant, threadgroup or thread before the type"),
     Check("recursion", "functions that call themselves", TOKENS, _recursion, "use a loop"),

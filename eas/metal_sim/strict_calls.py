@@ -12,17 +12,23 @@ from eas.metal_sim.tokens import Token
 def recursive_call(tokens: Sequence[Token], outline: Outline) -> tuple[Token, list[str]] | None:
     """The first call that closes a circle, and the names around it.
 
-    Only names that one plain function has can be told apart without types: overloads of one name and
-    templates, which may end at compile time, are not looked into.
+    Only names that one function has can be told apart without types. A template may end at compile time:
+    it is looked into unless it says `constexpr`, and calls that name other template arguments do not count.
     """
     counts = Counter(f.name for f in outline.functions)
-    plain = {f.name: f for f in outline.functions if counts[f.name] == 1 and not f.is_template and not f.template_names and f.name != "operator"}
+    plain = {f.name: f for f in outline.functions if counts[f.name] == 1 and f.name != "operator" and not _may_end(tokens, f)}
     calls = {name: _calls(tokens, f, plain.keys()) for name, f in plain.items()}
     for name in plain:
         path = _path_back(name, calls)
         if path is not None:
             return calls[path[-2]][path[-1]], path
     return None
+
+
+def _may_end(tokens: Sequence[Token], function: Function) -> bool:
+    """Whether a template could stop calling itself at compile time."""
+    _first, last = function.body
+    return bool(function.template_names) and any(t.text in ("constexpr", "enable_if_t", ".") for t in tokens[function.start : last])
 
 
 def _calls(tokens: Sequence[Token], function: Function, names: object) -> dict[str, Token]:
@@ -35,7 +41,7 @@ def _calls(tokens: Sequence[Token], function: Function, names: object) -> dict[s
         if token.kind != "word" or token.text not in names or tokens[i + 1].text != "(":
             continue
         before = tokens[i - 1]
-        if before.text in (".", "->") and not function.in_class:
+        if before.text in (".", "->") and tokens[i - 2].text != "this":
             continue
         if before.text == "::" and tokens[i - 2].kind == "word":  # another namespace's function
             continue

@@ -10,7 +10,7 @@ from pathlib import Path
 from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.tokens import OWN_FILE
 
-_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|note): (?P<text>.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(r"^(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>fatal error|error|warning|note): (?P<text>.*)$", re.MULTILINE)
 _NAMES = {
     "bool": "bool", "char": "char", "signed char": "char", "unsigned char": "uchar", "short": "short", "unsigned short": "ushort",
     "int": "int", "unsigned int": "uint", "long": "long", "unsigned long": "ulong", "_Float16": "half", "half": "half",
@@ -62,7 +62,7 @@ def _told(stderr: str) -> list[_Told]:
             found.append(_Told(match, []))
         elif found:
             found[-1].notes.append(match)
-    return found
+    return [told for told in found if told.error["kind"] != "warning"]
 
 
 def _place(told: _Told, shim: Path) -> re.Match[str] | None:
@@ -90,7 +90,7 @@ def plain(text: str) -> str:
     text = re.sub(r"static assertion failed(?: due to requirement '(?:[^'\\]|\\.)*')?: ", "", text)
     if text.startswith("variable length arrays"):
         return "an array needs a constant length"
-    text = re.sub(r" \(aka '[^']*'\)", "", text)
+    text = re.sub(r" \(aka '[^']*'\)| \[-W[^\]]*\]$", "", text)
     text = re.sub(r"(?:metal::)?(packed_)?vec<([\w ]+), (\d)>", lambda m: f"{m[1] or ''}{_NAMES.get(m[2], m[2])}{m[3]}", text)
     text = text.replace("_Float16", "half").replace("metal::", "")
     return re.sub(r"\b(?:eas_\w+|eas)::", "", text)

@@ -1,79 +1,87 @@
-"""Pointers and references whose declaration names no address space."""
+"""Pointers and references whose declaration names no address space, anywhere in a text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from eas.metal_sim.outline import Function, Outline
-from eas.metal_sim.tokens import Token, closing_angle, split_at_commas
+from eas.metal_sim.outline import Outline
+from eas.metal_sim.strict_text import SPACES, TEMPLATE_TYPES, Found, is_builtin_type
+from eas.metal_sim.tokens import Token
 
-SPACES = frozenset(["device", "constant", "thread", "threadgroup", "threadgroup_imageblock", "ray_data", "object_data"])
-_QUALIFIERS = SPACES | frozenset(["const", "volatile", "coherent", "restrict", "__restrict", "static", "constexpr", "inline", "unsigned", "signed"])
-_SCALARS = "bool|char|uchar|short|ushort|int|uint|long|ulong|half|float|bfloat|void|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t|unsigned|signed"
-_BUILTIN = re.compile(rf"(?:{_SCALARS}|(?:packed_)?(?:bool|u?char|u?short|u?int|u?long|half|float|bfloat)[234])$")
-_CASTS = frozenset(("reinterpret_cast", "static_cast", "const_cast"))
+_STORAGE = frozenset(["const", "volatile", "restrict", "__restrict", "static", "constexpr", "inline", "extern", "friend", "typename", "struct", "class", "enum", "union"])
+_STARTS = frozenset([";", "{", "}", "(", ",", "<", ":", "]", "typedef", "=", ">", ")", "explicit", "METAL_FUNC"])
+_ENDS = frozenset([")", ",", ">", "*", "&", ";", "const", "__restrict", "restrict", "volatile", "[", "(", "{", "="])
 
 
-def unqualified(tokens: Sequence[Token], outline: Outline) -> Iterator[tuple[Token, str]]:
+def unqualified(tokens: Sequence[Token], outline: Outline) -> Found:
     """The declarators * and & that stand after a type without an address space."""
-    for function in outline.functions:
-        yield from _parameters(tokens, function, outline)
-        yield from _inside(tokens, function)
+    names = _type_names(tokens, outline)
+    for i in range(1, len(tokens) - 1):
+        if tokens[i].text not in ("*", "&"):
+            continue
+        in_brackets = tokens[i - 1].text == "(" and i + 3 < len(tokens) and tokens[i + 1].kind == "word" and [t.text for t in tokens[i + 2 : i + 4]] == [")", "["]
+        if _lacks_space(tokens, i - 1 if in_brackets else i, names):
+            yield tokens[i], f"a {'pointer' if tokens[i].text == '*' else 'reference'} type must name its address space"
 
 
-def _parameters(tokens: Sequence[Token], function: Function, outline: Outline) -> Iterator[tuple[Token, str]]:
-    opening, end = function.parameters
-    for part in split_at_commas(tokens[opening + 1 : end]):
-        words = [t.text for t in part]
-        if SPACES & set(words) or "(" in words[: words.index("[") if "[" in words else len(words)]:
-            continue
-        plain = _without_angles(part)
-        mark = next((t for t in plain if t.text in ("*", "&")), None)
-        if mark is None or "&&" in words:
-            continue
-        base = [t.text for t in plain[: plain.index(mark)] if t.kind == "word" and t.text not in _QUALIFIERS]
-        if not base and not {"unsigned", "signed"} & set(words):
-            continue
-        known = not base or _BUILTIN.match(base[-1]) or base[-1] in outline.type_names
-        if known and not function.template_names & set(words):
-            yield mark, _message(mark)
+def _type_names(tokens: Sequence[Token], outline: Outline) -> frozenset[str]:
+    """Types of the text that no template parameter and no variable shares its name with."""
+    names = outline.type_names - outline.template_names
+    return frozenset(names - {tokens[i].text for i in range(1, len(tokens) - 1) if tokens[i].text in names and _declares_variable(tokens, i)})
 
 
-def _inside(tokens: Sequence[Token], function: Function) -> Iterator[tuple[Token, str]]:
-    first, last = function.body
-    for i in range(first + 1, last):
-        token = tokens[i]
-        if token.text not in ("*", "&") or tokens[i - 1].kind != "word":
-            continue
-        at = i - 1
-        spaces = False
-        while tokens[at].text in _QUALIFIERS and not _BUILTIN.match(tokens[at].text):
-            spaces |= tokens[at].text in SPACES
+def _declares_variable(tokens: Sequence[Token], at: int) -> bool:
+    """`float name =`, but not `typedef float name;`."""
+    before = tokens[at - 1]
+    if tokens[at + 1].text not in ("=", ";", ",", ")", "[") or before.text in _STORAGE or before.text in SPACES or before.text == "using":
+        return False
+    if before.kind != "word" and before.text not in ("*", "&", ">", "}"):
+        return False
+    first = at - 1
+    while first > 0 and tokens[first].text not in (";", "{", "}"):
+        first -= 1
+    return tokens[first + 1].text != "typedef" and before.text not in ("return", "typedef") and before.text != "}"
+
+
+def _lacks_space(tokens: Sequence[Token], mark: int, names: frozenset[str]) -> bool:
+    """Whether a type without an address space stands before the mark, where only a declaration can have it."""
+    at, builtin, found = mark - 1, False, False
+    while at >= 0:
+        token = tokens[at]
+        if token.text in SPACES:
+            return False
+        if token.text in _STORAGE:
             at -= 1
-        if not _BUILTIN.match(tokens[at].text) or tokens[at - 1].text in (".", "->", "::"):
-            continue
-        at -= 1
-        while tokens[at].text in _QUALIFIERS or _BUILTIN.match(tokens[at].text):
-            spaces |= tokens[at].text in SPACES
+        elif token.text == ">" and not found:
+            opening = _opening_angle(tokens, at)
+            if opening <= 0 or not (tokens[opening - 1].text in TEMPLATE_TYPES or tokens[opening - 1].text in names):
+                return False
+            found, at = True, opening - 2
+        elif token.kind == "word" and (is_builtin_type(token.text) or token.text == "auto") and (builtin or not found):
+            builtin = found = True
             at -= 1
-        starts = tokens[at].text in ("(", ";", "{", "}") or (tokens[at].text == "<" and tokens[at - 1].text in _CASTS)
-        if not spaces and starts:
-            yield token, _message(token)
-
-
-def _without_angles(part: Sequence[Token]) -> list[Token]:
-    kept: list[Token] = []
-    at = 0
-    while at < len(part):
-        if part[at].text == "<" and at and part[at - 1].kind == "word":
-            at = closing_angle(part, at)
+        elif token.text in names and not found:
+            found = True
+            at -= 1
+        elif token.text == "::" and found:
+            at -= 2
         else:
-            kept.append(part[at])
-        at += 1
-    return kept
+            break
+    if not found:
+        return False
+    return (builtin and tokens[at].text not in (".", "->")) or (tokens[at].text in _STARTS and _ends(tokens, mark))
 
 
-def _message(mark: Token) -> str:
-    kind = "pointer" if mark.text == "*" else "reference"
-    return f"a {kind} type must name its address space"
+def _ends(tokens: Sequence[Token], mark: int) -> bool:
+    return tokens[mark + 1].kind == "word" or tokens[mark + 1].text in _ENDS
+
+
+def _opening_angle(tokens: Sequence[Token], at: int) -> int:
+    """The index of the `<` that the `>` at `at` closes, or -1 if none does in this statement."""
+    depth = 0
+    while at >= 0 and tokens[at].text not in (";", "{", "}"):
+        depth += {">": 1, "<": -1}.get(tokens[at].text, 0)
+        if depth == 0:
+            return at
+        at -= 1
+    return -1

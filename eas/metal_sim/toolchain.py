@@ -46,11 +46,12 @@ SANITIZE = (
 KERNEL_FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-fdeclspec", "-fsigned-char", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
     "-fno-math-errno", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-omit-frame-pointer", "-fwrapv",
-    "-fno-optimize-sibling-calls", "-fconvergent-functions", "-fvisibility=hidden", "-Xclang", "-cl-single-precision-constant", "-Wno-everything",
+    "-fno-optimize-sibling-calls", "-fconvergent-functions", "-fvisibility=hidden", "-Xclang", "-cl-single-precision-constant", "-fno-caret-diagnostics", "-Wno-unknown-attributes",
     "-mllvm", "-disable-tail-duplicate", "-mllvm", "-disable-early-taildup", "-mllvm", "-tail-dup-placement=0",
     "-mllvm", "-enable-tail-merge=0",
     # Each half operation rounds; a float out of range becomes the nearest integer on every machine.
-    "-Xclang", "-ffloat16-excess-precision=none", "-fno-strict-float-cast-overflow", "-Werror=vla", "-fno-elide-type",
+    "-Xclang", "-ffloat16-excess-precision=none", "-fno-strict-float-cast-overflow", "-fno-elide-type",
+    "-Werror=vla",
 )  # fmt: skip
 # Of no effect on the code: added for the sanitizer, and when a line of the text is asked for.
 LINE_FLAGS = ("-gline-tables-only", "-gdwarf-4")
@@ -307,10 +308,19 @@ def compile_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], lin
     return binaries.built(key, lambda: _build_library(cxx, name, metal, flags, line_flags))
 
 
+def check_library(cxx: str, name: str, metal: str, flags: tuple[str, ...]) -> None:
+    """Refuse a rewritten text that does not compile; no code is made."""
+    done = compiler().run([*_with_shim(flags), "-fsyntax-only", "-"], cxx)
+    if done.returncode != 0:
+        raise _refusal(done.stderr, name, metal)
+
+
+def _with_shim(flags: tuple[str, ...]) -> list[str]:
+    return [*compiler().compile, *flags, "-Xclang", "-include-pch", "-Xclang", str(_precompiled(flags)), "-Xclang", "-fno-validate-pch", "-x", "c++"]
+
+
 def _build_library(cxx: str, name: str, metal: str, flags: tuple[str, ...], line_flags: tuple[str, ...]) -> bytes:
-    shim = _precompiled(flags)
-    command = [*compiler().compile, *flags, *line_flags, "-Xclang", "-include-pch", "-Xclang", str(shim), "-Xclang", "-fno-validate-pch", "-x", "c++", "-S", "-", "-o", "-"]
-    done = compiler().run(command, cxx)
+    done = compiler().run([*_with_shim(flags), *line_flags, "-S", "-", "-o", "-"], cxx)
     if done.returncode != 0:
         raise _refusal(done.stderr, name, metal)
     with binaries.scratch() as folder:

@@ -267,3 +267,59 @@ def test_program_of_templates_host_names_and_function_constants():
     args[8:28] = np.array([0, 2, 0, 0, 5], np.float32).view(np.uint8)
     Library(text, function_constants={"twice": True, 1: 7}).kernel("scale_f4")(x, y, args, threadgroups=1, threads=4)
     np.testing.assert_array_equal(y, np.where(np.arange(16) < 12, (x * 2 + 12) * 2, 0))
+
+
+def test_shifts_take_their_type_from_the_left():
+    a, b = np.arange(1, 33, dtype=np.int32), np.zeros(64, np.int32)
+    run("int2 v = int2(a[i], -a[i]) << uint2(1, 2); v >>= uint2(0, 1); b[2 * i] = v.x; b[2 * i + 1] = v.y;", a, b)
+    assert (b[::2] == a * 2).all()
+    assert (b[1::2] == -a * 2).all()
+
+
+def test_lists_in_braces_fill_vectors_matrices_and_structs():
+    a = np.zeros(8, np.float32)
+    body = """float4 v = {float2(1, 2), 3, 4}; S s = {{1, 2}, {3}}; float2x2 m = {{1, 2}, {3, 4}}; float3 z[2] = {{1, 2, 3}, {4, 5, 6}}; half h = {0.5};
+    if (i == 0) { a[0] = v.w; a[1] = s.a.y; a[2] = s.b.x; a[3] = m[1].x; a[4] = z[1].z; a[5] = h; a[6] = g(2).z; a[7] = float2{1}.y; }"""
+    run(body, a, before="struct S { float2 a; int2 b; };\nfloat4 g(float x) { return {x, x, x + 1, x}; }")
+    assert a.tolist() == [4, 2, 3, 3, 6, 0.5, 3, 0]
+
+
+def test_threadgroup_arrays_of_zeros_are_shared_and_zero_in_every_threadgroup():
+    text = f"""{HEAD}kernel void k(device float* f [[buffer(0)]], uint i [[thread_position_in_threadgroup]], uint g [[threadgroup_position_in_grid]]) {{
+  threadgroup float t[32] = {{0}};
+  if (i == 3) t[3] = 5 + g;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  f[g * 32 + i] = t[31 - i];
+}}"""
+    for sanitize in (False, True):
+        f = np.ones(64, np.float32)
+        Library(text, sanitize=sanitize).kernel("k")(f, threadgroups=2, threads=32)
+        assert (f[28], f[60], f.sum()) == (5, 6, 11)
+
+
+def test_grids_start_at_their_origin():
+    a = np.ones(32, np.uint32)
+    text = f"{HEAD}kernel void k(device uint* a [[buffer(0)]], uint3 i [[thread_position_in_grid]], uint3 o [[grid_origin]]) {{ a[i.x] = o.x + o.y + o.z; }}"
+    Library(text).kernel("k")(a, threadgroups=1, threads=32)
+    assert not a.any()
+
+
+def test_instances_are_told_apart_by_their_parameters():
+    text = f"""{HEAD}template <int N> struct P {{ int n[N]; }};
+template <typename T, int N> [[kernel]] void unfold(device T* out [[buffer(0)]], const constant P<N>* p [[buffer(1)]], uint i [[thread_position_in_grid]]) {{ out[i] = p->n[N - 1] * N; }}
+template [[host_name("two")]] [[kernel]] void unfold(device float* out [[buffer(0)]], const constant P<2>* p [[buffer(1)]], uint i [[thread_position_in_grid]]);
+template [[host_name("three")]] [[kernel]] void unfold(device int* out [[buffer(0)]], const constant P<3>* p [[buffer(1)]], uint i [[thread_position_in_grid]]);"""
+    library = Library(text)
+    numbers, f, n = np.array([5, 7, 9], np.int32), np.zeros(4, np.float32), np.zeros(4, np.int32)
+    library.kernel("two")(f, numbers, threadgroups=1, threads=4)
+    library.kernel("three")(n, numbers, threadgroups=1, threads=4)
+    assert f.tolist() == [14] * 4
+    assert n.tolist() == [27] * 4
+
+
+def test_what_converts_to_a_number_becomes_a_bfloat_or_half_when_asked():
+    a = np.zeros(4, np.float32)
+    body = "M m = {2}; bfloat x = bfloat(m); vec<long, 3> v = 1; if (i == 0) { a[0] = x; a[1] = half(bfloat(0.5f)); a[2] = half(m); a[3] = g(v); }"
+    before = "struct M { char x; operator bool() const thread { return x != 0; } };\ntemplate <typename V> float g(V v) { auto w = v; long step = 3; w.x += step; return w.x; }"
+    run(body, a, before=before)
+    assert a.tolist() == [1, 0.5, 1, 4]

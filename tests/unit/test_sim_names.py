@@ -152,18 +152,19 @@ def test_numbers_that_are_none_are_refused(text):
 COMPLETE = """namespace mine { template <typename T, int N> [[kernel]] void scale(device T* x [[buffer(0)]], uint i [[thread_position_in_grid]]) { threadgroup alignas(16) float t[4], u; x[i] *= T(N); } }
 template [[host_name("by3")]] [[kernel]] void mine::scale<float, 3>(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]);
 constant bool twice [[function_constant(0)]];
-constant int extra = is_function_constant_defined(twice) ? 1h : 100;
-kernel void f(device float* x, coherent(device) device int* q, threadgroup int* tile [[threadgroup(0)]]) { x[0] = 1.0h; alignas(8) threadgroup int z; }
+constant int extra = is_function_constant_defined(twice) ? 1.0h : 100;
+kernel void f(device float* x, coherent(device) device int* q, threadgroup int* tile [[threadgroup(0)]]) { x[0] = 1.0h; alignas(8) threadgroup int z; auto a = (device atomic<int>*)x; }
+using F = int (*)(int);
 """
 
 
 def test_a_part_of_a_text_is_read_or_refused():
     """Nothing but an error of eas, wherever a file was cut off or a name left out."""
-    assert Library(COMPLETE).kernel_names == ("f", "by3")
+    assert Library(COMPLETE, language="3.2").kernel_names == ("f", "by3")
     for cut in range(0, len(COMPLETE), 3):
         for text in (COMPLETE[:cut], COMPLETE[cut:], COMPLETE[:cut] + COMPLETE[cut + 1 :]):
             with contextlib.suppress(EasError):
-                Library(text)
+                Library(text, language="3.2")
 
 
 def test_a_bracket_without_a_partner_is_shown():

@@ -231,6 +231,8 @@ static void begin_group(Worker* w, unsigned index) {
   w->n_alive = w->n_threads;
   w->n_arrived = w->n_started = w->n_ready = w->n_free = w->n_stacks = 0;
   memset(w->arena, poison, w->arena_used);
+  for (unsigned i = 0; i < w->n_variables; i++)
+    if (w->variables[i].is_zeroed) memset(w->arena + w->variables[i].offset, 0, w->variables[i].size);
   sanitizer_begin_group(w);
 }
 
@@ -358,7 +360,7 @@ extern "C" const unsigned char* eas_sim_exchange(const void* value, unsigned siz
   return s.slots[s.result_parity];
 }
 
-extern "C" void* eas_sim_threadgroup(unsigned size, unsigned align, const void* key, unsigned id) {
+extern "C" void* eas_sim_threadgroup(unsigned size, unsigned align, const void* key, unsigned id, unsigned is_zeroed) {
   Fiber* f = current_fiber();
   Worker* w = f->worker;
   for (unsigned i = 0; i < w->n_variables; i++)
@@ -370,7 +372,8 @@ extern "C" void* eas_sim_threadgroup(unsigned size, unsigned align, const void* 
     abandon(f, r);
   }
   unsigned offset = take_arena(w, size, align);
-  w->variables[w->n_variables++] = {key, id, offset, size};
+  w->variables[w->n_variables++] = {key, id, offset, size, is_zeroed};
+  if (is_zeroed) memset(w->arena + offset, 0, size);
   w->launch->static_nbytes = w->arena_real;
   return w->arena + offset;
 }

@@ -79,7 +79,7 @@ struct Simdgroup {
   alignas(64) unsigned char slots[2][32 * exchange_stride];
 };
 
-struct Variable { const void* key; unsigned id, offset, size; };
+struct Variable { const void* key; unsigned id, offset, size, is_zeroed; };
 
 struct Worker {
   Launch* launch; Worker* next;

@@ -8,7 +8,7 @@ namespace eas_sim {
 static constexpr unsigned atomic_flag = 1, device_space = 0, threadgroup_space = 1;
 static constexpr unsigned dynamic_region = 1000, variable_region = 2000, no_region = ~0u;
 
-struct Target { unsigned space, region; long long offset; Cell* cells; bool is_inside; };
+struct Target { unsigned space, region; long long offset; Cell* cells; bool is_inside, is_zeroed; };
 
 void sanitizer_begin_group(Worker* w) {
   Sanitizer* s = w->launch->sanitizer;
@@ -94,6 +94,7 @@ static Target in_threadgroup(Worker* w, Sanitizer* s, unsigned long address, uns
     t.region = is_slot ? dynamic_region + i : variable_region + w->variables[i - max_slots].id;
     t.offset = (long long)at - start;
     t.is_inside = distance == 0 && at + size <= start + nbytes;
+    t.is_zeroed = !is_slot && w->variables[i - max_slots].is_zeroed;
   }
   return t;
 }
@@ -156,7 +157,7 @@ static void check_granules(const Now& n, const Target& t, const void* site, unsi
     Cell& c = t.cells[i];
     if (n.space == threadgroup_space && c.write.group != n.group) {
       bool is_padding = may_be_padded && i == 3 && count == 4;       // a float3 is copied as 16 bytes
-      if (!is_write && !is_padding) {
+      if (!is_write && !is_padding && !t.is_zeroed) {
         Report r = report(uninitialised, n.f, site);
         fill_access(r, t, size, is_write, is_atomic);
         keep(n.s, r);

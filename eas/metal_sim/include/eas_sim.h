@@ -9,7 +9,7 @@ struct Thread {
   unsigned position_in_grid[3], position_in_threadgroup[3], threadgroup_position[3];
   unsigned threads_per_threadgroup[3];             // of this threadgroup: smaller at a ragged edge
   unsigned dispatch_threads_per_threadgroup[3];    // of the launch
-  unsigned threads_per_grid[3], threadgroups_per_grid[3];
+  unsigned threads_per_grid[3], threadgroups_per_grid[3], grid_origin[3];    // every grid starts at 0
   unsigned index_in_threadgroup;
   unsigned lane, simdgroup, simdgroups_per_threadgroup, dispatch_simdgroups_per_threadgroup;
   unsigned simd_width;                             // 32
@@ -53,21 +53,24 @@ const Config* eas_sim_config();
 void eas_sim_atomic(const volatile void* address, unsigned size, unsigned is_write);
 
 // Memory of a `threadgroup` variable; the same for all threads of the group. `key` names the variable,
-// `id` its declaration.
-void* eas_sim_threadgroup(unsigned size, unsigned align, const void* key, unsigned id);
+// `id` its declaration; `is_zeroed`: it starts as zeros, not as anything.
+void* eas_sim_threadgroup(unsigned size, unsigned align, const void* key, unsigned id, unsigned is_zeroed);
 
 // End the launch with an error: an assertion of the shim that the running kernel broke.
 [[noreturn]] void eas_sim_fail(const char* message);
 
 }  // extern "C"
 
+// The value of a function constant, which is known when a pipeline is made: not to the compiler's constant expressions.
+template <typename T> __attribute__((always_inline, nodebug)) inline T given(T value) { return value; }
+
 // A `threadgroup` variable of type T; ID is different for each declaration, ALIGN what alignas asks for.
 template <typename T, int ID> struct threadgroup_key { static const char key; };
 template <typename T, int ID> const char threadgroup_key<T, ID>::key = 0;
 
-template <typename T, int ID, unsigned long ALIGN = 1> __attribute__((always_inline, nodebug)) inline T& threadgroup_variable() {
+template <typename T, int ID, unsigned long ALIGN = 1, bool ZEROED = false> __attribute__((always_inline, nodebug)) inline T& threadgroup_variable() {
   constexpr unsigned align = ALIGN > alignof(T) ? ALIGN : alignof(T);
-  return *(T*)eas_sim_threadgroup(sizeof(T), align, &threadgroup_key<T, ID>::key, ID);
+  return *(T*)eas_sim_threadgroup(sizeof(T), align, &threadgroup_key<T, ID>::key, ID, ZEROED);
 }
 
 }  // namespace eas_sim

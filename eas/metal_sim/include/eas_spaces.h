@@ -25,7 +25,7 @@ typedef short bfloat;
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
 template <typename T> struct eas_any { typedef T type; };
-template <typename T, typename... A> T eas_make(A...);
+template <typename T, typename... A> constexpr T eas_make(A...) { return T(); }
 template <typename To, typename From> To as_type(From);
 
 #define EAS_CL_VECTOR(name, T) \
@@ -44,6 +44,25 @@ template <typename T, int C, int R> struct simdgroup_matrix { T value[2]; };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
+
+// The functions that take a pointer or a reference: in which spaces.
+enum memory_order { memory_order_relaxed };
+template <typename T> struct eas_same { typedef T type; };
+#define EAS_CL_MATRIX(space) \
+  template <typename T, typename... A> void simdgroup_load(simdgroup_matrix<T, 8, 8>&, const volatile space T*, A...); \
+  template <typename T, typename... A> void simdgroup_store(simdgroup_matrix<T, 8, 8>, volatile space T*, A...);
+EAS_CL_MATRIX(device) EAS_CL_MATRIX(threadgroup)
+#define EAS_CL_REFERENCE(name, T, U) T name(T, thread U&);
+#define EAS_CL_REFERENCES(T, I) EAS_CL_REFERENCE(modf, T, T) EAS_CL_REFERENCE(sincos, T, T) EAS_CL_REFERENCE(frexp, T, I)
+EAS_CL_REFERENCES(float, int)
+#define EAS_CL_FETCH(space, name) template <typename T> T atomic_##name##_explicit(volatile space eas_atomic<T>*, typename eas_same<T>::type, memory_order);
+#define EAS_CL_ATOMIC(space) \
+  template <typename T> T atomic_load_explicit(const volatile space eas_atomic<T>*, memory_order); \
+  template <typename T> void atomic_store_explicit(volatile space eas_atomic<T>*, typename eas_same<T>::type, memory_order); \
+  EAS_CL_FETCH(space, exchange) EAS_CL_FETCH(space, fetch_add) EAS_CL_FETCH(space, fetch_sub) EAS_CL_FETCH(space, fetch_min) EAS_CL_FETCH(space, fetch_max) \
+  EAS_CL_FETCH(space, fetch_and) EAS_CL_FETCH(space, fetch_or) EAS_CL_FETCH(space, fetch_xor) \
+  template <typename T> bool atomic_compare_exchange_weak_explicit(volatile space eas_atomic<T>*, thread T*, typename eas_same<T>::type, memory_order, memory_order);
+EAS_CL_ATOMIC(device) EAS_CL_ATOMIC(threadgroup)
 }  // namespace metal
 #define atomic metal::eas_atomic
 #define atomic_int metal::eas_atomic<int>

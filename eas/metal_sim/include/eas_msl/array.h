@@ -60,4 +60,6 @@ EAS_BUILTIN_SIMD1(simd_prefix_inclusive_sum) EAS_BUILTIN_SIMD1(simd_prefix_exclu
 EAS_BUILTIN_SIMD1(simd_prefix_inclusive_product) EAS_BUILTIN_SIMD1(simd_prefix_exclusive_product) EAS_BUILTIN_SIMD1(simd_broadcast_first)
 EAS_BUILTIN_SIMD2(simd_broadcast) EAS_BUILTIN_SIMD2(simd_shuffle) EAS_BUILTIN_SIMD2(simd_shuffle_xor) EAS_BUILTIN_SIMD2(simd_shuffle_up)
 EAS_BUILTIN_SIMD2(simd_shuffle_down) EAS_BUILTIN_SIMD2(simd_shuffle_rotate_up) EAS_BUILTIN_SIMD2(simd_shuffle_rotate_down)
+#if __METAL_VERSION__ >= 240
 EAS_BUILTIN_SIMD4(simd_shuffle_and_fill_up) EAS_BUILTIN_SIMD4(simd_shuffle_and_fill_down)
+#endif

@@ -77,9 +77,10 @@ EAS_ATOMIC_FETCH(max, (eas_atomic_int<T>), a < b ? b : a)
 EAS_ATOMIC_FETCH(and, (eas_atomic_int<T>), a & b)
 EAS_ATOMIC_FETCH(or, (eas_atomic_int<T>), a | b)
 EAS_ATOMIC_FETCH(xor, (eas_atomic_int<T>), a ^ b)
-// The forms without a result, which ulong has had since Metal 2.4.
+#if __METAL_VERSION__ >= 240  // the forms without a result
 EAS_FN void atomic_min_explicit(volatile atomic<ulong>* p, ulong y, memory_order o) { atomic_fetch_min_explicit(p, y, o); }
 EAS_FN void atomic_max_explicit(volatile atomic<ulong>* p, ulong y, memory_order o) { atomic_fetch_max_explicit(p, y, o); }
+#endif
 
 #if __METAL_VERSION__ >= 320
 EAS_FN void atomic_thread_fence(mem_flags, memory_order, thread_scope = thread_scope_device) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -20,11 +20,15 @@ enum memory_order : int {
   memory_order_seq_cst = 5,
 #endif
 };
+#if __METAL_VERSION__ >= 320
 enum thread_scope : int { thread_scope_thread = 0, thread_scope_simdgroup = 4, thread_scope_threadgroup = 1, thread_scope_device = 2 };
+#endif
 
 EAS_FN void threadgroup_barrier(mem_flags flags) { eas_sim::eas_sim_barrier(eas_sim::scope_threadgroup, (unsigned)flags, nullptr); }
 EAS_FN void simdgroup_barrier(mem_flags flags) { eas_sim::eas_sim_barrier(eas_sim::scope_simdgroup, (unsigned)flags, nullptr); }
+#if __METAL_VERSION__ >= 320
 EAS_FN void threadgroup_barrier(mem_flags flags, thread_scope) { threadgroup_barrier(flags); }
 EAS_FN void simdgroup_barrier(mem_flags flags, thread_scope) { simdgroup_barrier(flags); }
+#endif
 
 }  // namespace metal

@@ -5,14 +5,21 @@
 
 namespace metal {
 
+template <int N> struct eas_no_column { eas_no_column() = delete; };
+
 template <typename T, int Cols, int Rows = Cols> struct matrix {
+  static_assert(is_same_v<T, float> || is_same_v<T, half> || eas_is_bfloat<T>::value, "Metal has matrices of float, half and bfloat");
+  static_assert(Cols >= 2 && Cols <= 4 && Rows >= 2 && Rows <= 4, "Metal has matrices of 2, 3 and 4 columns and rows");
   typedef vec<T, Rows> column;
   column columns[Cols];
 
   matrix() = default;
+  // Columns that may be braced lists.
+  constexpr matrix(conditional_t<Cols == 2, column, eas_no_column<2>> a, column b) : columns{a, b} {}
+  constexpr matrix(conditional_t<Cols == 3, column, eas_no_column<3>> a, column b, column c) : columns{a, b, c} {}
+  constexpr matrix(conditional_t<Cols == 4, column, eas_no_column<4>> a, column b, column c, column d) : columns{a, b, c, d} {}
   // One scalar fills the diagonal.
   explicit constexpr matrix(T x) : columns{} { for (int c = 0; c < Cols && c < Rows; c++) columns[c].eas_s[c] = x; }
-  template <typename... A, typename = enable_if_t<sizeof...(A) + 1 == Cols && (__is_convertible(A, column) && ...)>> constexpr matrix(column first, A... rest) : columns{first, column(rest)...} {}
   template <typename A, typename... R, typename = enable_if_t<sizeof...(R) + 1 == Cols * Rows && (Cols * Rows > 1) && eas_count<A>::value == 1>, typename = void>
   constexpr matrix(A first, R... rest) : columns{} {
     T all[] = {eas_to<T>(first), eas_to<T>(rest)...};

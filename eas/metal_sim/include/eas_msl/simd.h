@@ -91,6 +91,7 @@ EAS_SIMD_T EAS_FN T simd_shuffle_up(T data, ushort delta) { return eas::pick(eas
 EAS_SIMD_T EAS_FN T simd_shuffle_down(T data, ushort delta) { return eas::pick(eas::exchange(data), eas::lane() + delta, data); }
 EAS_SIMD_T EAS_FN T simd_shuffle_rotate_up(T data, ushort delta) { return eas::pick(eas::exchange(data), (eas::lane() - delta) & 31, data); }
 EAS_SIMD_T EAS_FN T simd_shuffle_rotate_down(T data, ushort delta) { return eas::pick(eas::exchange(data), (eas::lane() + delta) & 31, data); }
+#if __METAL_VERSION__ >= 240
 // Inside each group of `modulo` lanes, values move by delta; the freed lanes take filling_data of the lane that wraps.
 EAS_SIMD_T EAS_FN T simd_shuffle_and_fill_up(T data, T filling_data, ushort delta, ushort modulo = 32) {
   struct Both { T data, fill; };
@@ -106,6 +107,7 @@ EAS_SIMD_T EAS_FN T simd_shuffle_and_fill_down(T data, T filling_data, ushort de
   Both own{data, filling_data};
   return at + delta < modulo ? eas::pick(all, lane + delta, own).data : eas::pick(all, group + ((at + delta) & (modulo - 1)), own).fill;
 }
+#endif
 
 EAS_SIMD_T EAS_FN T simd_sum(T data) { return eas::reduce(eas::exchange(data), 0, 32, eas::Add()); }
 EAS_SIMD_T EAS_FN T simd_product(T data) { return eas::reduce(eas::exchange(data), 0, 32, eas::Mul()); }
@@ -145,6 +147,7 @@ EAS_SIMD_T EAS_FN T quad_shuffle_up(T data, ushort delta) { eas::Lanes<T> all = 
 EAS_SIMD_T EAS_FN T quad_shuffle_down(T data, ushort delta) { eas::Lanes<T> all = eas::exchange(data); unsigned at = eas::lane() & 3; return at + delta < 4 ? eas::pick(all, eas::lane() + delta, data) : data; }
 EAS_SIMD_T EAS_FN T quad_shuffle_rotate_up(T data, ushort delta) { return eas::pick(eas::exchange(data), eas::quad() + ((eas::lane() - delta) & 3), data); }
 EAS_SIMD_T EAS_FN T quad_shuffle_rotate_down(T data, ushort delta) { return eas::pick(eas::exchange(data), eas::quad() + ((eas::lane() + delta) & 3), data); }
+#if __METAL_VERSION__ >= 240
 EAS_SIMD_T EAS_FN T quad_shuffle_and_fill_up(T data, T filling_data, ushort delta, ushort modulo = 4) {
   struct Both { T data, fill; };
   eas::Lanes<Both> all = eas::exchange(Both{data, filling_data});
@@ -159,6 +162,7 @@ EAS_SIMD_T EAS_FN T quad_shuffle_and_fill_down(T data, T filling_data, ushort de
   Both own{data, filling_data};
   return at + delta < modulo ? eas::pick(all, lane + delta, own).data : eas::pick(all, group + ((at + delta) & (modulo - 1)), own).fill;
 }
+#endif
 EAS_SIMD_T EAS_FN T quad_sum(T data) { return eas::reduce(eas::exchange(data), eas::quad(), 4, eas::Add()); }
 EAS_SIMD_T EAS_FN T quad_product(T data) { return eas::reduce(eas::exchange(data), eas::quad(), 4, eas::Mul()); }
 EAS_SIMD_T EAS_FN T quad_min(T data) { return eas::reduce(eas::exchange(data), eas::quad(), 4, eas::Min()); }

@@ -3,6 +3,7 @@
 #pragma clang system_header
 #include "simd.h"
 
+#if __METAL_VERSION__ >= 230
 namespace metal {
 namespace eas {
 
@@ -107,3 +108,4 @@ template <typename T> EAS_FN simdgroup_matrix<T, 8, 8> operator*(simdgroup_matri
 }
 
 }  // namespace metal
+#endif

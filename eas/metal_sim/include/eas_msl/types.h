@@ -48,6 +48,7 @@ template <typename T> class initializer_list {
 }  // namespace std
 
 namespace metal {
+using std::initializer_list;
 
 // --- traits ---------------------------------------------------------------------------------
 template <typename T, T V> struct integral_constant {
@@ -121,12 +122,29 @@ struct bfloat_round {
 template <typename T> struct eas_is_int { static constexpr bool value = __is_integral(T); };
 template <typename T> struct eas_is_fp { static constexpr bool value = __is_floating_point(T); };
 
+// Friends, so that only an operation on a bfloat finds them.
+#define EAS_BFLOAT_IF(...) template <typename T, typename = metal::enable_if_t<__VA_ARGS__>>
+#define EAS_BFLOAT_IF_ALSO(...) template <typename T, typename = metal::enable_if_t<__VA_ARGS__>, typename = void>
+#define EAS_BFLOAT_WITH(R, op, make)                                                                              \
+  friend constexpr R operator op(bfloat a, bfloat b) { return make((float)a op (float)b); }                       \
+  EAS_BFLOAT_IF(eas_is_int<T>::value) friend constexpr R operator op(bfloat a, T b) { return make((float)a op (float)bfloat(b)); } \
+  EAS_BFLOAT_IF(eas_is_int<T>::value) friend constexpr R operator op(T a, bfloat b) { return make((float)bfloat(a) op (float)b); } \
+  EAS_BFLOAT_IF_ALSO(metal::is_same<T, half>::value) friend R operator op(bfloat, T) = delete;                    \
+  EAS_BFLOAT_IF_ALSO(metal::is_same<T, half>::value) friend R operator op(T, bfloat) = delete;
+#define EAS_BFLOAT_OP(op) EAS_BFLOAT_WITH(bfloat, op, bfloat)                                                     \
+  EAS_BFLOAT_IF(eas_is_int<T>::value || metal::is_same<T, bfloat>::value) friend constexpr bfloat& operator op##=(bfloat& a, T b) { return a = a op b; } \
+  EAS_BFLOAT_IF_ALSO(eas_is_fp<T>::value) friend bfloat& operator op##=(bfloat& a, T b) = delete;
 struct bfloat {
   unsigned short eas_bits;
   bfloat() = default;
   template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value>> constexpr bfloat(T x) : eas_bits(metal::bfloat_round::bits((float)x)) {}
   template <typename T, typename = metal::enable_if_t<eas_is_fp<T>::value>, typename = void> explicit constexpr bfloat(T x) : eas_bits(metal::bfloat_round::bits((float)x)) {}
+  // What converts to a number does so when asked.
+  template <typename T, typename = metal::enable_if_t<__is_class(T) && __is_convertible(T, float) && !metal::is_same<T, bfloat>::value>, typename = void, typename = void> explicit constexpr bfloat(const T& x) : eas_bits(metal::bfloat_round::bits((float)x)) {}
   constexpr operator float() const { return __builtin_bit_cast(float, (unsigned)eas_bits << 16); }
+  // A half is made of a bfloat only when asked: of the two, what is implicit finds the deleted one.
+  explicit constexpr operator half() const { return (half)(float)*this; }
+  template <typename T, typename = metal::enable_if_t<metal::is_same<T, half>::value>> operator T() const = delete;
   static constexpr bfloat from_bits(unsigned short b) { bfloat r{}; r.eas_bits = b; return r; }
   constexpr bfloat operator-() const { return from_bits((unsigned short)(eas_bits ^ 0x8000)); }
   constexpr bfloat operator+() const { return *this; }
@@ -134,29 +152,9 @@ struct bfloat {
   constexpr bfloat& operator--() { return *this = bfloat((float)*this - 1.0f); }
   constexpr bfloat operator++(int) { bfloat r = *this; ++*this; return r; }
   constexpr bfloat operator--(int) { bfloat r = *this; --*this; return r; }
+  EAS_BFLOAT_OP(+) EAS_BFLOAT_OP(-) EAS_BFLOAT_OP(*) EAS_BFLOAT_OP(/)
+  EAS_BFLOAT_WITH(bool, <, ) EAS_BFLOAT_WITH(bool, >, ) EAS_BFLOAT_WITH(bool, <=, ) EAS_BFLOAT_WITH(bool, >=, ) EAS_BFLOAT_WITH(bool, ==, ) EAS_BFLOAT_WITH(bool, !=, )
 };
-#define EAS_BFLOAT_OP(op)                                                                                         \
-  constexpr bfloat operator op(bfloat a, bfloat b) { return bfloat((float)a op (float)b); }                       \
-  template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value>> constexpr bfloat operator op(bfloat a, T b) { return bfloat((float)a op (float)bfloat(b)); } \
-  template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value>> constexpr bfloat operator op(T a, bfloat b) { return bfloat((float)bfloat(a) op (float)b); } \
-  template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value || eas_is_fp<T>::value || metal::is_same<T, bfloat>::value>> constexpr bfloat& operator op##=(bfloat& a, T b) { return a = bfloat(a op b); }
-EAS_BFLOAT_OP(+)
-EAS_BFLOAT_OP(-)
-EAS_BFLOAT_OP(*)
-EAS_BFLOAT_OP(/)
-#undef EAS_BFLOAT_OP
-// A compound assignment to another type that reads a bfloat goes through float.
-#define EAS_BFLOAT_CMP(op)                                                                                        \
-  constexpr bool operator op(bfloat a, bfloat b) { return (float)a op (float)b; }                                 \
-  template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value>> constexpr bool operator op(bfloat a, T b) { return (float)a op (float)bfloat(b); } \
-  template <typename T, typename = metal::enable_if_t<eas_is_int<T>::value>> constexpr bool operator op(T a, bfloat b) { return (float)bfloat(a) op (float)b; }
-EAS_BFLOAT_CMP(<)
-EAS_BFLOAT_CMP(>)
-EAS_BFLOAT_CMP(<=)
-EAS_BFLOAT_CMP(>=)
-EAS_BFLOAT_CMP(==)
-EAS_BFLOAT_CMP(!=)
-#undef EAS_BFLOAT_CMP
 constexpr bfloat operator""_eas_bf(long double x) { return bfloat((float)x); }
 constexpr bfloat operator""_eas_bf(unsigned long long x) { return bfloat((float)x); }
 

@@ -8,7 +8,6 @@ namespace metal {
 
 // A statement for i = 0 ... N - 1, without a loop: a compiler takes long over thousands of loops in one function.
 #define EAS_LANE(I, ...) { constexpr int i = I; __VA_ARGS__; }
-#define EAS_EACH_LANE_N(...) for (int i = 0; i < N; i++) { __VA_ARGS__; }
 #define EAS_EACH_LANE_2(...) EAS_LANE(0, __VA_ARGS__) EAS_LANE(1, __VA_ARGS__)
 #define EAS_EACH_LANE_3(...) EAS_EACH_LANE_2(__VA_ARGS__) EAS_LANE(2, __VA_ARGS__)
 #define EAS_EACH_LANE_4(...) EAS_EACH_LANE_3(__VA_ARGS__) EAS_LANE(3, __VA_ARGS__)
@@ -63,6 +62,10 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
   friend EAS_FN constexpr vec operator op(vec a, vec b) { vec r{}; EAS_EACH_LANE(N, r.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i])) return r; } \
   friend EAS_FN constexpr vec& operator op##=(vec& a, vec b) { EAS_EACH_LANE(N, a.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i])) return a; } \
   EAS_VEC_SCALAR(op, T, N)
+// A shift takes its type from the left: int4 << uint4.
+#define EAS_VEC_SHIFT(op, N)                                                                                       \
+  template <typename U, typename = enable_if_t<!is_same_v<U, T> && __is_integral(U) && __is_integral(T)>> friend EAS_FN constexpr vec operator op(vec a, vec<U, N> b) { vec r{}; EAS_EACH_LANE(N, r.eas_s[i] = static_cast<T>(a.eas_s[i] op b.eas_s[i])) return r; } \
+  template <typename U, typename = enable_if_t<!is_same_v<U, T> && __is_integral(U) && __is_integral(T)>> friend EAS_FN constexpr vec& operator op##=(vec& a, vec<U, N> b) { return a = a op b; }
 #define EAS_VEC_COMPARE(op, N)                                                                                     \
   friend EAS_FN constexpr vec<bool, N> operator op(vec a, vec b) { vec<bool, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = a.eas_s[i] op b.eas_s[i]) return r; } \
   EAS_VEC_SCALAR(op, bool, N)
@@ -70,16 +73,19 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
   friend EAS_FN constexpr vec operator op(vec a) { vec r{}; EAS_EACH_LANE(N, r.eas_s[i] = static_cast<T>(op a.eas_s[i])) return r; }
 
 #define EAS_VEC_BODY(N)                                                                                            \
+  static_assert(__is_arithmetic(T) || eas_is_bfloat<T>::value, "Metal has vectors of numbers and bools only");     \
  public:                                                                                                           \
   T eas_s[N];                                                                                                      \
   typedef T eas_element;                                                                                           \
   EAS_VEC_CONSTRUCTORS(vec, N)                                                                                     \
   EAS_VEC_COPIES(N)                                                                                                \
+  template <typename V, typename = enable_if_t<is_same_v<V, vec>>> EAS_FN void operator=(const V& o) volatile { EAS_EACH_LANE(N, eas_s[i] = o.eas_s[i]) } \
   constexpr T& operator[](size_t i) { return eas_s[i]; }                                                           \
   constexpr const T& operator[](size_t i) const { return eas_s[i]; }                                               \
   volatile T& operator[](size_t i) volatile { return eas_s[i]; }                                                   \
   EAS_VEC_BINARY(+, N) EAS_VEC_BINARY(-, N) EAS_VEC_BINARY(*, N) EAS_VEC_BINARY(/, N) EAS_VEC_BINARY(%, N)         \
   EAS_VEC_BINARY(&, N) EAS_VEC_BINARY(|, N) EAS_VEC_BINARY(^, N) EAS_VEC_BINARY(<<, N) EAS_VEC_BINARY(>>, N)       \
+  EAS_VEC_SHIFT(<<, N) EAS_VEC_SHIFT(>>, N)                                                                        \
   EAS_VEC_COMPARE(<, N) EAS_VEC_COMPARE(>, N) EAS_VEC_COMPARE(<=, N) EAS_VEC_COMPARE(>=, N)                        \
   EAS_VEC_COMPARE(==, N) EAS_VEC_COMPARE(!=, N) EAS_VEC_COMPARE(&&, N) EAS_VEC_COMPARE(||, N)                      \
   EAS_VEC_UNARY(-, N) EAS_VEC_UNARY(+, N) EAS_VEC_UNARY(~, N)                                                      \
@@ -89,7 +95,7 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
   friend EAS_FN constexpr vec operator++(vec& a, int) { vec r = a; ++a; return r; }                                \
   friend EAS_FN constexpr vec operator--(vec& a, int) { vec r = a; --a; return r; }
 
-template <typename T, int N> class alignas(sizeof(T) * N) vec { EAS_VEC_BODY(N) };
+template <typename T, int N> class vec { static_assert(N == 2, "Metal has vectors of 2, 3 and 4 components"); };
 template <typename T> class alignas(sizeof(T) * 2) vec<T, 2> { EAS_VEC_BODY(2) EAS_SWIZZLES_2 };
 template <typename T> class alignas(sizeof(T) * 4) vec<T, 3> { EAS_VEC_BODY(3) EAS_SWIZZLES_3 };
 template <typename T> class alignas(sizeof(T) * 4) vec<T, 4> { EAS_VEC_BODY(4) EAS_SWIZZLES_4 };
