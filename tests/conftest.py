@@ -24,6 +24,7 @@ CPU_SCHEDULE = frozenset(
     )
 )  # fmt: skip
 METAL_ONE_IN = 6
+IN_FLIGHT = ("FakeCommandBuffer", "FakeComputeEncoder", "FakeBlitEncoder", "FakeCommand", "FakeItem")
 
 
 def pytest_configure(config):
@@ -131,10 +132,30 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("backend", params, indirect=True)
 
 
+@pytest.fixture(scope="session")
+def _silent_fake_metal():
+    """After all tests on the fake Metal: it has noted nothing that Metal would refuse, and nothing is left alive."""
+    yield
+    from eas.runtime import get_runtime
+
+    runtime = get_runtime("mps")
+    hooks = runtime.extension().hooks
+    runtime.drain()
+    gc.collect()
+    runtime.memory.release()
+    runtime.drain()
+    assert hooks.problem() is None, hooks.problem()
+    alive = {name: hooks.live_objects(name) for name in IN_FLIGHT}
+    assert not any(alive.values()), alive
+    assert hooks.live_objects("FakeBuffer") <= 1, "buffers that no tensor uses are alive"  # one stands for arrays without elements
+
+
 @pytest.fixture
 def backend(request, monkeypatch):
     """Runs the test once per backend, and with the mark `every_width` at every width of the CPU; launches go there."""
     name, level = request.param
+    if name == "mps" and os.environ.get("EAS_METAL") == "software":
+        request.getfixturevalue("_silent_fake_metal")
     monkeypatch.setenv("EAS_BACKEND", name)
     if level is not None:
         monkeypatch.setenv("EAS_CPU", level)

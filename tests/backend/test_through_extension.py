@@ -1,0 +1,31 @@
+"""The Metal runtime passes the tests of this folder: a sample of them through `eas._metal` on the fake Metal, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ONE_IN, LEAST = 12, 150
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
+    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
+)
+def test_a_sample_passes_through_the_extension():
+    """`EAS_METAL=software python -m pytest tests/backend --backend mps` runs all of them. On apple7 the texts are those of `sim`, compiled once."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"EAS_METAL": "software", "EAS_FAKE_FAMILY": "7", "EAS_VERIFY": "0"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--backend=mps", f"--one-in={ONE_IN}", "tests/backend", f"--deselect=tests/backend/{Path(__file__).name}"]
+    ignored = [f"--ignore=tests/backend/{name}.py" for name in ("test_aarch64", "test_machines", "test_coverage")]
+    done = subprocess.run([*command, *ignored], cwd=ROOT, env=env, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None, done.stdout
+    assert int(passed[1]) >= LEAST, done.stdout
