@@ -53,6 +53,7 @@ enum FakeFault : uint32_t {
     kFaultRemoved = 5,
     kFaultOutOfMemory = 6,
     kFaultPipeline = 7,
+    kFaultWarning = 8,
 };
 
 extern "C" {

@@ -18,7 +18,7 @@ from eas.metal_sim.reports import raise_error
 
 SLOTS, PARAMETERS, TEXT_NBYTES = 31, 64, 8192
 MATH_MODES = ("safe", "relaxed", "fast")
-FAULTS = {"compile": 1, "allocation": 2, "page": 3, "timeout": 4, "removed": 5, "memory": 6, "pipeline": 7}
+FAULTS = {"compile": 1, "allocation": 2, "page": 3, "timeout": 4, "removed": 5, "memory": 6, "pipeline": 7, "warning": 8}
 U32, U64, P = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 
 

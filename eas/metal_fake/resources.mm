@@ -214,6 +214,7 @@ static const NSUInteger kMaxBuffer = 1ull << 40;
     uint64_t number = 0;
     if (eas_fake_faults(kFaultCompile)) snprintf(text, sizeof text, "a compile error on demand");
     else number = eas_fake_hooks.compile(source.UTF8String, language, static_cast<uint32_t>(options.mathMode), text);
+    if (number && eas_fake_faults(kFaultWarning) && error) *error = eas_fake_error("MTLLibraryErrorDomain", 4, "a warning on demand");
     if (number) return [[FakeLibrary alloc] initWithNumber:number];
     if (error) *error = eas_fake_error("MTLLibraryErrorDomain", 3, text);
     return nil;

@@ -58,6 +58,7 @@ struct PipelineObject {
     PyObject_HEAD
     void* state;  // id<MTLComputePipelineState>, retained
     char* name;   // of the kernel
+    char* warnings;
 };
 
 extern PyTypeObject* pipeline_type;

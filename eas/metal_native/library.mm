@@ -6,32 +6,35 @@
 
 PyTypeObject* pipeline_type;
 
-static MTLLanguageVersion version_of(const char* language) {
-    if (!strcmp(language, "4.0")) return MTLLanguageVersion4_0;
-    return strcmp(language, "3.2") ? MTLLanguageVersion3_1 : MTLLanguageVersion3_2;
-}
+// By number: SDKs do not name the levels that came after them. Which ones this system has is Python's to know.
+static constexpr NSUInteger version_of(char major, char minor) { return (static_cast<NSUInteger>(major - '0') << 16) + static_cast<NSUInteger>(minor - '0'); }
+static_assert(version_of('3', '1') == MTLLanguageVersion3_1, "the level is not made of major and minor any more");
+
+static bool is_version(const char* text) { return strlen(text) == 3 && text[0] >= '0' && text[0] <= '9' && text[1] == '.' && text[2] >= '0' && text[2] <= '9'; }
 
 static MTLCompileOptions* options_for(const char* language, const char* math_mode) {
     MTLCompileOptions* options = [MTLCompileOptions new];
-    options.languageVersion = version_of(language);
-    bool is_safe = !strcmp(math_mode, "safe"), is_fast = !strcmp(math_mode, "fast");
+    options.languageVersion = static_cast<MTLLanguageVersion>(version_of(language[0], language[2]));
+    bool is_fast = !strcmp(math_mode, "fast");
+#if __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
     if (@available(macOS 15.0, *)) {
-        options.mathMode = is_safe ? MTLMathModeSafe : is_fast ? MTLMathModeFast : MTLMathModeRelaxed;
+        options.mathMode = is_fast ? MTLMathModeFast : strcmp(math_mode, "safe") ? MTLMathModeRelaxed : MTLMathModeSafe;
         options.mathFloatingPointFunctions = is_fast ? MTLMathFloatingPointFunctionsFast : MTLMathFloatingPointFunctionsPrecise;
-    } else {
-        options.fastMathEnabled = is_fast;
+        return options;
     }
+#endif
+    options.fastMathEnabled = is_fast;
     return options;
 }
 
-// The pipeline of a kernel, or nil with its error; runs without the GIL, for compilers take their time.
+// The pipeline of a kernel, or nil with its error; an error beside a library is its warnings. Runs without the GIL, for compilers take their time.
 static id<MTLComputePipelineState> built(id<MTLDevice> gpu, NSString* source, NSString* name, MTLCompileOptions* options, NSError* __strong* told) {
-    NSError* error = nil;
+    NSError *error = nil, *warnings = nil;
     id<MTLComputePipelineState> state = nil;
-    id<MTLLibrary> library = [gpu newLibraryWithSource:source options:options error:&error];
+    id<MTLLibrary> library = [gpu newLibraryWithSource:source options:options error:&warnings];
     id<MTLFunction> function = [library newFunctionWithName:name];
     if (function) state = [gpu newComputePipelineStateWithFunction:function error:&error];
-    *told = error;
+    *told = state || !function ? warnings : error;
     return state;
 }
 
@@ -39,6 +42,7 @@ PyObject* compile(PyObject* module, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"source", "name", "language", "math_mode", nullptr};
     const char *source, *name, *language = "3.1", *math_mode = "safe";
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ss|ss", const_cast<char**>(names), &source, &name, &language, &math_mode)) return nullptr;
+    if (!is_version(language)) return raise_error("use", "a language level is a text such as 3.1, not %s", language);
     @autoreleasepool {
         id<MTLDevice> gpu = the_device();
         if (!gpu) return nullptr;
@@ -55,6 +59,7 @@ PyObject* compile(PyObject* module, PyObject* args, PyObject* kwargs) {
         if (!self) return nullptr;
         self->state = (__bridge_retained void*)state;
         self->name = copied(name);
+        self->warnings = copied(error ? error.localizedDescription.UTF8String : "");
         return reinterpret_cast<PyObject*>(self);
     }
 }
@@ -67,6 +72,7 @@ static void pipeline_dealloc(PyObject* object) {
         }
     }
     free(self->name);
+    free(self->warnings);
     PyTypeObject* type = Py_TYPE(object);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -74,12 +80,14 @@ static void pipeline_dealloc(PyObject* object) {
 
 static id<MTLComputePipelineState> state_of(PyObject* self) { return (__bridge id<MTLComputePipelineState>)reinterpret_cast<PipelineObject*>(self)->state; }
 static PyObject* get_name(PyObject* self, void*) { return PyUnicode_FromString(reinterpret_cast<PipelineObject*>(self)->name); }
+static PyObject* get_warnings(PyObject* self, void*) { return PyUnicode_FromString(reinterpret_cast<PipelineObject*>(self)->warnings); }
 static PyObject* get_max_threads(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).maxTotalThreadsPerThreadgroup); }
 static PyObject* get_width(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).threadExecutionWidth); }
 static PyObject* get_static(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self).staticThreadgroupMemoryLength); }
 
 static PyGetSetDef pipeline_fields[] = {
     {"name", get_name, nullptr, "The kernel.", nullptr},
+    {"warnings", get_warnings, nullptr, "What the compiler said of a text that it took.", nullptr},
     {"max_threads", get_max_threads, nullptr, "Threads that a threadgroup of it may have.", nullptr},
     {"simd_width", get_width, nullptr, "Threads of a simdgroup.", nullptr},
     {"static_threadgroup_nbytes", get_static, nullptr, "Threadgroup memory of its variables.", nullptr},

@@ -139,7 +139,7 @@ def _ulong_atomics(record: Recorder, backend: str) -> None:
     """Which 64-bit atomics exist: sources differ, so the compiler and the GPU are asked."""
     for fact, function in (("has_ulong_min_max", "atomic_max_explicit"), ("has_ulong_atomics", "atomic_fetch_add_explicit")):
         text = f"{HEAD}kernel void k(device atomic_ulong* x [[buffer(0)]], uint i [[thread_position_in_grid]]) {{ {function}(x, ulong(i) + (1ul << 40), memory_order_relaxed); }}"
-        works = raw_metal.diagnostics(backend, text, "k") is None
+        works = raw_metal.compiled(backend, text, "k").is_taken
         if works:
             x = np.zeros(1, np.uint64)
             raw_metal.run(backend, text, [x], 1, LANES)

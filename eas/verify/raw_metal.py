@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,22 +57,28 @@ def _metal() -> MetalRuntime:
     return runtime
 
 
-def diagnostics(backend: str, source: str, kernel: str = "", language: str = "3.1", math_mode: str = "safe") -> str | None:
-    """Compile a text: None if the compiler takes it, else what it says."""
+class Said(NamedTuple):
+    """What a compiler said of a text, and whether it took it."""
+
+    is_taken: bool
+    text: str
+
+
+def compiled(backend: str, source: str, kernel: str = "", language: str = "3.1", math_mode: str = "safe") -> Said:
+    """Compile a text."""
     if backend == "sim":
         try:
             library = Library(source, language=language, math_mode=math_mode)
             for name in library.kernel_names:
                 library.kernel(name)
         except EasError as error:
-            return error.message
-        return None
+            return Said(False, error.message)
+        return Said(True, "")
     metal = _metal().extension()
     try:
-        metal.compile(source, kernel, language=language, math_mode=math_mode)
+        return Said(True, metal.compile(source, kernel, language=language, math_mode=math_mode).warnings)
     except metal.Error as error:
-        return str(error.args[1])
-    return None
+        return Said(False, str(error.args[1]))
 
 
 def run(backend: str, source: str, arrays: Sequence[np.ndarray], groups: int, threads: int, *, language: str = "3.1", math_mode: str = "safe") -> None:

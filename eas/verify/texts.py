@@ -7,6 +7,7 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import NamedTuple
 
 from eas.verify import corpus, raw_metal
 from eas.verify.corpus import Text
@@ -23,12 +24,12 @@ def run_refused(record: Recorder, backend: str) -> None:
     refused = list(REFUSED.items())[:: 12 if record.is_short else 1]
     total = len(taken) + len(refused)
     for n, (name, text) in enumerate(taken):
-        said = raw_metal.diagnostics(backend, whole(text), "k")
-        record.check(f"takes {name}", said is None, said or "")
+        said = raw_metal.compiled(backend, whole(text), "k")
+        record.check(f"takes {name}", said.is_taken, said.text)
         record.progress(n, total)
     for n, (name, text) in enumerate(refused):
-        said = raw_metal.diagnostics(backend, whole(text), "k")
-        record.check(f"refuses {name}", said is not None, said or "this compiler takes it: the software Metal would be too strict")
+        said = raw_metal.compiled(backend, whole(text), "k")
+        record.check(f"refuses {name}", not said.is_taken, "this compiler takes it: the software Metal is too strict" if said.is_taken else said.text)
         record.progress(len(taken) + n, total)
 
 
@@ -46,34 +47,46 @@ def run_corpus(record: Recorder, backend: str) -> None:
             record.skipped(f"Metal {language}", why)
     levels = [x for x in languages if raw_metal.why_no_language(x, backend) is None]
     reserve = 0.1 * record.seconds_left
-    tried: dict[str, list[tuple[Text, str | None, float]]] = {x: [] for x in levels}
+    tried: dict[str, list[Compiled]] = {x: [] for x in levels}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         pieces = iter(texts)
         while record.seconds_left > reserve and (piece := list(islice(pieces, 2 * (os.cpu_count() or 1)))):
             for language in levels:
                 said = pool.map(lambda text, language=language: _timed(backend, text, language), piece)
-                tried[language] += [(text, *answer) for text, answer in zip(piece, said, strict=True)]
+                tried[language] += said
             record.progress(len(tried[levels[0]]), len(texts))
     for language in levels:
         _tell(record, language, tried[language], len(texts))
 
 
-def _timed(backend: str, text: Text, language: str) -> tuple[str | None, float]:
+class Compiled(NamedTuple):
+    """What came of a text."""
+
+    text: Text
+    said: raw_metal.Said
+    seconds: float
+
+
+def _timed(backend: str, text: Text, language: str) -> Compiled:
     start = time.perf_counter()
-    said = raw_metal.diagnostics(backend, text.source, text.kernel, language, text.math_mode)
-    return said, time.perf_counter() - start
+    said = raw_metal.compiled(backend, text.source, text.kernel, language, text.math_mode)
+    return Compiled(text, said, time.perf_counter() - start)
 
 
-def _tell(record: Recorder, language: str, tried: list[tuple[Text, str | None, float]], total: int) -> None:
-    wrong = [(text, said) for text, said, _ in tried if said is not None]
+def _tell(record: Recorder, language: str, tried: list[Compiled], total: int) -> None:
+    wrong = [c for c in tried if not c.said.is_taken]
+    warned = [c for c in tried if c.said.is_taken and c.said.text]
     record.check(f"Metal {language}: {len(tried)} texts", not wrong, f"{len(wrong)} do not compile" if wrong else "all compile")
-    for text, said in wrong[:MOST_TOLD]:
-        record.failed(f"{text.kernel} ({language})", f"{said}\n{text.source}")
+    for c in wrong[:MOST_TOLD]:
+        record.failed(f"{c.text.kernel} ({language})", f"{c.said.text}\n{c.text.source}")
+    for c in warned[:MOST_TOLD]:
+        record.passed(f"{c.text.kernel} ({language}): warnings", f"{c.said.text}\n{c.text.source}")
+    record.fact(f"compile.{language}.warnings", len(warned), "texts", expected=0)
     if len(tried) < total:
         record.skipped(f"Metal {language}: {total - len(tried)} texts", "no time left; --full compiles all of them")
     record.point("texts compiled", "compiled", language, len(tried) - len(wrong))
     record.point("texts compiled", "refused", language, len(wrong))
     if tried:
-        milliseconds = sorted(1e3 * seconds for *_, seconds in tried)
+        milliseconds = sorted(1e3 * c.seconds for c in tried)
         record.fact(f"compile.{language}.median", round(statistics.median(milliseconds), 1), "ms")
         record.fact(f"compile.{language}.slowest", round(milliseconds[-1], 1), "ms")

@@ -356,3 +356,18 @@ def test_text_is_made_for_the_gpu_and_what_was_measured_on_it(family, name, tmp_
     env = {"EAS_FAKE_FAMILY": family, "EAS_CACHE_DIR": str(tmp_path)}
     assert run(script, **env).split() == [name, "standard", "True", name]
     assert run(script, **env).split() == [name, "None", "False", name]
+
+
+def test_what_the_compiler_says_of_a_text_is_kept():
+    out = run("""
+        metal = runtime.extension()
+        text = "#include <metal_stdlib>\\nkernel void k(device float* x [[buffer(0)]]) { x[0] = 1.0f; }\\n"
+        print(repr(metal.compile(text, "k", language="3.2").warnings))
+        hooks.inject("warning")
+        print(repr(metal.compile(text, "k").warnings))
+        try:
+            metal.compile(text, "k", language="metal3.1")
+        except metal.Error as error:
+            print(*error.args)
+    """)
+    assert out.splitlines() == ["''", "'a warning on demand'", "use a language level is a text such as 3.1, not metal3.1"]

@@ -3,6 +3,11 @@
 #pragma once
 #import <Foundation/Foundation.h>
 
+// As in Apple's <Availability.h>: the macOS whose names this SDK knows. Tests also build with that of macOS 14.
+#ifndef __MAC_OS_X_VERSION_MAX_ALLOWED
+#define __MAC_OS_X_VERSION_MAX_ALLOWED 260000
+#endif
+
 typedef struct {
     NSUInteger width, height, depth;
 } MTLSize;
@@ -13,9 +18,19 @@ typedef enum : NSUInteger {
     MTLResourceHazardTrackingModeUntracked = 256,
 } MTLResourceOptions;
 
-typedef enum : NSUInteger { MTLLanguageVersion3_1 = 196609, MTLLanguageVersion3_2 = 196610, MTLLanguageVersion4_0 = 262144 } MTLLanguageVersion;
+typedef enum : NSUInteger {
+    MTLLanguageVersion3_1 = 196609,
+#if __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
+    MTLLanguageVersion3_2 = 196610,
+#endif
+#if __MAC_OS_X_VERSION_MAX_ALLOWED >= 260000
+    MTLLanguageVersion4_0 = 262144,
+#endif
+} MTLLanguageVersion;
+#if __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 typedef enum : NSInteger { MTLMathModeSafe = 0, MTLMathModeRelaxed = 1, MTLMathModeFast = 2 } MTLMathMode;
 typedef enum : NSInteger { MTLMathFloatingPointFunctionsFast = 0, MTLMathFloatingPointFunctionsPrecise = 1 } MTLMathFloatingPointFunctions;
+#endif
 typedef enum : NSUInteger { MTLDispatchTypeSerial = 0, MTLDispatchTypeConcurrent = 1 } MTLDispatchType;
 typedef enum : NSUInteger { MTLBarrierScopeBuffers = 1 } MTLBarrierScope;
 typedef enum : NSInteger {
@@ -74,8 +89,10 @@ typedef enum : NSUInteger {
 @interface MTLCompileOptions : NSObject
 @property (readwrite) MTLLanguageVersion languageVersion;
 @property (readwrite) BOOL fastMathEnabled;
+#if __MAC_OS_X_VERSION_MAX_ALLOWED >= 150000
 @property (readwrite) MTLMathMode mathMode;
 @property (readwrite) MTLMathFloatingPointFunctions mathFloatingPointFunctions;
+#endif
 @end
 
 @protocol MTLFunction <NSObject>
