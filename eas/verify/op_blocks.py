@@ -226,7 +226,7 @@ def control_kernel(x, y, n):
         count += 1
     if count % 2 == 1:
         value = value + count
-    value = mk.inline(mk.i32, value, msl="a0 ^ 5", llvm="xor $0, 5", numpy="a0 ^ 5")
+    value = mk.inline(mk.i32, value, i, msl="a0 ^ a1", llvm="xor $0, a1", numpy="a0 ^ a1")
     mk.store(y, i, value + mk.num_programs(0), i < n)
 
 
