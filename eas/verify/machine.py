@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from eas import config
 from eas._version import __version__
 from eas.runtime import BACKENDS, get_runtime
 from eas.runtime.host_target import host_target
@@ -69,9 +70,12 @@ def gpu() -> dict[str, Any]:
 
 
 def backends(asked: tuple[str, ...] = ()) -> dict[str, str | None]:
-    """The backends to look at, each with the reason why it is not available."""
+    """The backends to look at, each with the reason why it is not available; who has a GPU need not wait for the software Metal."""
     names = asked or tuple(b.name for b in BACKENDS if b.name != "interp")
-    return {name: get_runtime(name).why_unavailable() for name in names}
+    found = {name: get_runtime(name).why_unavailable() for name in names}
+    if not asked and found["mps"] is None and config.metal() == "native":
+        del found["sim"]
+    return found
 
 
 if __name__ == "__main__":

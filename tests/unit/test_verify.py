@@ -28,6 +28,7 @@ from eas.verify import (
     facts,
     kept_facts,
     library,
+    machine,
     ops,
     page,
     plots,
@@ -112,6 +113,14 @@ def test_the_plan_follows_the_backends():
     bare = plan({"cpu": None, "mps": "needs macOS", "sim": "no compiler"}, frozenset({"facts"}))
     assert [(j.backend, j.why_not) for j in bare] == [("", "mps: needs macOS; sim: no compiler")]
     assert run_job(bare[0], is_short=True, is_full=False).status == "skipped"
+
+
+@pytest.mark.parametrize(("metal", "names"), [("native", ["cpu", "mps"]), ("software", ["cpu", "mps", "sim"])])
+def test_the_software_metal_is_left_out_where_there_is_a_gpu(monkeypatch, metal, names):
+    monkeypatch.setenv("EAS_METAL", metal)
+    monkeypatch.setattr(machine, "get_runtime", lambda name: argparse.Namespace(why_unavailable=lambda: None))
+    assert list(machine.backends()) == names
+    assert list(machine.backends(("sim",))) == ["sim"]
 
 
 def test_every_stage_exists():
