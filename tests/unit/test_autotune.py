@@ -250,7 +250,7 @@ def test_every_timed_launch_starts_from_the_callers_data(monkeypatch, launches):
     x = np.full(256, 5, np.int32)
     starts, run = [], InterpRuntime.run
 
-    def watched(self, executable, args, grid, *, sync=True):
+    def watched(self, executable, args, grid, **options):
         starts.append(int(args[0][0]))
         run(self, executable, args, grid, **options)
 

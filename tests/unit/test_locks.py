@@ -296,7 +296,7 @@ def test_del_may_launch_anywhere():
         ys = [np.zeros(500, np.float32) for _ in range(4)]
         def work():
             end = time.monotonic() + 1.0
-            while time.monotonic() < end:
+            while time.monotonic() < end or (count <= 20 and time.monotonic() < end + 30):  # on a busy machine
                 for k, y in enumerate(ys):
                     Last()
                     scale(x, y, 2.0, 500, _sync=False)
