@@ -1,6 +1,7 @@
 """Collects every distinct Metal text that the tests generate into `eas/verify/corpus.xz`, for `python -m eas verify`.
 
     python tools/make_corpus.py [pytest options]
+    python tools/make_corpus.py --twins       # only texts that must be refused, with their valid twins, into `eas/verify/twins.xz`
 
 The tests run as for the software Metal, but each launch only asks for its text and is then done by the CPU backend:
 results stay right, so that no test stops early, and no C++ compiler runs. Texts that differ in names alone are one text.
@@ -44,6 +45,16 @@ def names_apart(text: str, kernel: str) -> str:
 
     plain = re.sub(rf"\b{re.escape(kernel)}_args\b", "kernel_args", _COMMENT.sub("", text))
     return _TOKEN.sub(token, plain)
+
+
+def twins() -> list[Any]:
+    """The pairs of the tests of the software Metal: what Metal refuses, beside what it takes."""
+    from tests.unit.refused_texts import whole
+    from tests.unit.test_metal_strict import TABLES, language_of
+
+    from eas.verify.corpus import Twins
+
+    return [Twins(f"{table}: {row[0]}", language_of(row), whole(row[1]), whole(row[2])) for table, rows in TABLES.items() for row in rows]
 
 
 # --- as a plugin of pytest ------------------------------------------------------------------------
@@ -90,6 +101,10 @@ def main(options: list[str]) -> int:
     """Run the tests and write the corpus."""
     from eas.verify import corpus
 
+    corpus.write_twins(twins())
+    print(f"{len(corpus.read_twins())} pairs, {corpus.TWINS_PATH.stat().st_size} bytes in {corpus.TWINS_PATH.relative_to(ROOT)}")
+    if options == ["--twins"]:
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, FOLDER: folder, "EAS_VERIFY": "0", "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.make_corpus", "--backend", "sim", *TESTS, *options]

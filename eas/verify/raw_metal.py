@@ -47,7 +47,7 @@ def why_no_language(language: str, backend: str) -> str | None:
     if is_software(backend):
         return None
     major = int(platform.mac_ver()[0].split(".")[0] or 0)
-    needed = NEEDED_MACOS[language]
+    needed = NEEDED_MACOS.get(language, 14)  # older levels are still there
     return None if major >= needed else f"Metal {language} needs macOS {needed}, this is {major}"
 
 

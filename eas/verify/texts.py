@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from eas.verify import corpus, raw_metal
-from eas.verify.corpus import Text
+from eas.verify.corpus import Text, Twins
 from eas.verify.events import Recorder
 from eas.verify.refused_texts import REFUSED, TAKEN, whole
 
@@ -19,7 +20,12 @@ MOST_TOLD = 40  # texts whose diagnostics are kept, per language
 
 
 def run_refused(record: Recorder, backend: str) -> None:
-    """Texts that Metal forbids are refused, and their valid neighbours are taken."""
+    """Texts that Metal forbids are refused, and their valid neighbours are taken; then the pairs of which we are less sure."""
+    _clear_cases(record, backend)
+    _twins(record, backend)
+
+
+def _clear_cases(record: Recorder, backend: str) -> None:
     taken = list(TAKEN.items())[: 1 if record.is_short else None]
     refused = list(REFUSED.items())[:: 12 if record.is_short else 1]
     total = len(taken) + len(refused)
@@ -31,6 +37,29 @@ def run_refused(record: Recorder, backend: str) -> None:
         said = raw_metal.compiled(backend, whole(text), "k")
         record.check(f"refuses {name}", not said.is_taken, "this compiler takes it: the software Metal is too strict" if said.is_taken else said.text)
         record.progress(len(taken) + n, total)
+
+
+def _twins(record: Recorder, backend: str) -> None:
+    """What this compiler thinks of the pairs of our tests: where it differs, the software Metal is wrong, not this machine."""
+    pairs = corpus.read_twins()[:: 150 if record.is_short else 10 if raw_metal.is_software(backend) else 1]
+    pairs = [p for p in pairs if raw_metal.why_no_language(p.language, backend) is None]
+
+    def taken(pair: Twins) -> list[bool]:
+        return [raw_metal.compiled(backend, text, _kernel_of(text), pair.language).is_taken for text in (pair.refused, pair.taken)]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        told = list(zip(pairs, pool.map(taken, pairs), strict=True))
+    strict, lax = [p for p, (first, _) in told if first], [p for p, (_, second) in told if not second]
+    record.fact("compiler.takes_what_we_refuse", len(strict), f"of {len(pairs)} texts", expected=0)
+    record.fact("compiler.refuses_what_we_take", len(lax), f"of {len(pairs)} texts", expected=0)
+    names = [f"takes {p.name}" for p in strict] + [f"refuses the valid twin of {p.name}" for p in lax]
+    record.passed(f"asked about {len(pairs)} pairs", "\n".join(names))
+
+
+def _kernel_of(text: str) -> str:
+    """The name of the last kernel of a text, or "k" if none is to be seen."""
+    names: list[str] = re.findall(r"\bkernel\s+\w+\s+(\w+)\s*\(", text)
+    return names[-1] if names else "k"
 
 
 def run_corpus(record: Recorder, backend: str) -> None:

@@ -40,6 +40,7 @@ from eas.verify.events import Check, Events, Fact, Point, Recorder
 from eas.verify.report import Report, read, table, write
 from eas.verify.runner import Outcome, run_job
 from eas.verify.stages import Job, Stage, plan
+from tools import make_corpus
 
 POPEN = subprocess.Popen
 NO_SIM = get_runtime("sim").why_unavailable()
@@ -345,6 +346,23 @@ def test_the_corpus_is_small_distinct_and_like_what_is_generated_today():
     assert all(re.search(rf"\bkernel void {re.escape(t.kernel)}\(", t.source) for t in texts)
     for construct in ("simdgroup_multiply_accumulate", "atomic_fetch_add_explicit", "threadgroup_barrier", "bfloat", "simd_shuffle"):
         assert any(construct in t.source for t in texts), construct
+
+
+def test_the_pairs_of_refused_and_valid_texts_are_those_of_the_tests():
+    pairs = corpus.read_twins()
+    assert len(pairs) > 400
+    assert all(p.refused != p.taken for p in pairs)
+    assert len({p.name for p in pairs}) == len(pairs)
+    pytest.importorskip("tests.unit.refused_texts")
+    assert pairs == make_corpus.twins(), "run python tools/make_corpus.py --twins"
+
+
+def test_texts_that_differ_in_names_alone_are_one():
+    text = "kernel void {k}(device float* {x} [[buffer(0)]], uint i [[thread_position_in_grid]]) {{\n    {x}[i] = {f}({x}[i]); // {k}\n}}"
+    first = make_corpus.names_apart(text.format(k="add", x="a", f="exp"), "add")
+    assert first == make_corpus.names_apart(text.format(k="sub", x="values", f="exp"), "sub")
+    assert first != make_corpus.names_apart(text.format(k="sub", x="values", f="log"), "sub")
+    assert first != make_corpus.names_apart(text.format(k="add", x="i", f="exp"), "add")
 
 
 # --- the whole ------------------------------------------------------------------------------------
