@@ -18,6 +18,7 @@ from eas.frontend.active import is_tracing
 from eas.frontend.annotations import Declared, check_buffer, declared, is_double, scalar_type
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
+from eas.frontend.tracebacks import show_to_user
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
 from eas.interop.homes import runtime_for
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
@@ -529,12 +530,8 @@ def _check_function(fn: Any) -> None:
 
 def hide_our_frames(error: BaseException) -> None:
     """Make the traceback of an error show the user's lines only."""
-    if sys.is_finalizing():
-        return
-    load("eas.frontend.tracebacks")
-    from eas.frontend.tracebacks import show_to_user
-
-    show_to_user(error)
+    if not sys.is_finalizing():
+        show_to_user(error)
 
 
 def _any_traced(values: tuple[Any, ...]) -> bool:

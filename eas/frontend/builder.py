@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
 from eas.errors import EscapedValue, ModeMismatch, OutsideKernel
 from eas.frontend.active import CURRENT
 from eas.frontend.active import is_tracing as is_tracing  # part of what a builder tells
+from eas.frontend.our_frames import is_body_of, is_internal
 from eas.ir import (
     Arg,
     AttrItems,
@@ -29,32 +26,6 @@ from eas.ir import (
     sorted_attrs,
 )
 from eas.types import Type
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_KERNEL_CODE = (_PACKAGE + "lib" + os.sep,)  # kernels that eas ships read like a user's
-_BETWEEN = (contextlib.__file__, os.path.dirname(np.__file__) + os.sep)  # stand between a kernel and us
-_internal: dict[str, bool] = {}
-
-
-def is_internal(filename: str) -> bool:
-    """Whether a file is part of eas itself (or carries its calls) and so never shown to the kernel's author."""
-    known = _internal.get(filename)
-    if known is None:
-        ours = filename.startswith(_PACKAGE) and not filename.startswith(_KERNEL_CODE)
-        known = _internal[filename] = ours or filename.startswith(_BETWEEN)
-    return known
-
-
-def is_our_frame(frame: FrameType) -> bool:
-    """Whether a frame runs code of eas, the methods that `dataclass` writes for it included."""
-    code = frame.f_code.co_filename
-    return is_internal(code) or (code == "<string>" and str(frame.f_globals.get("__name__")).startswith("eas."))
-
-
-def is_body_of(inner: CodeType, outer: CodeType) -> bool:
-    """Whether a frame only encloses the next one lexically: a loop body that the rewrite made, a comprehension."""
-    return (inner.co_name == outer.co_name or inner.co_name.startswith("<")) and inner in outer.co_consts
-
 
 TRIAL = "trial"  # a scope that becomes part of the enclosing one, or is thrown away
 

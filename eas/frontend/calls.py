@@ -11,8 +11,9 @@ from typing import Any
 
 from eas import dtypes
 from eas.errors import TypeMismatch
-from eas.frontend.builder import current, is_internal
+from eas.frontend.builder import current
 from eas.frontend.loops import RuntimeRange
+from eas.frontend.our_frames import is_internal
 from eas.frontend.rewrite import Hooks, rewrite
 from eas.frontend.values import Block, Undefined, cast_to, lanewise, to_bool
 

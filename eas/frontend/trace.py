@@ -9,10 +9,11 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from eas.errors import CompileError, ModeMismatch
-from eas.frontend.builder import Builder, is_our_frame
+from eas.frontend.builder import Builder
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.frontend.hooks import HOOKS
+from eas.frontend.our_frames import is_our_frame
 from eas.frontend.rewrite import rewrite
 from eas.frontend.source import SourceSpot, find_definition, spot_of
 from eas.frontend.values import Block, Undefined

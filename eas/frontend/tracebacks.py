@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from eas import config, mk
-from eas.frontend.builder import is_body_of, is_our_frame
-from eas.frontend.spellings import NO_SUCH_NAME
-from eas.frontend.values import Block
+from eas import config
+from eas.frontend.our_frames import is_body_of, is_our_frame
+from eas.loading import load
 
 # What other languages call it, where the letters do not tell.
 _ELSEWHERE = {
@@ -35,6 +34,11 @@ def show_to_user(error: BaseException) -> None:
 
 
 def _suggest_name(error: AttributeError) -> None:
+    load("eas.frontend.spellings", "eas.frontend.values", "eas.mk")  # not above: Ctrl-C passes here, too, and does not wait for them
+    from eas import mk
+    from eas.frontend.spellings import NO_SUCH_NAME
+    from eas.frontend.values import Block
+
     if not error.name or (error.obj is not mk and not isinstance(error.obj, Block)):
         return
     name, of_mk = error.name, error.obj is mk
