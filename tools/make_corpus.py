@@ -49,10 +49,9 @@ def names_apart(text: str, kernel: str) -> str:
 
 def twins() -> list[Any]:
     """The pairs of the tests of the software Metal: what Metal refuses, beside what it takes."""
+    from eas.verify.corpus import Twins
     from tests.unit.refused_texts import whole
     from tests.unit.test_metal_strict import TABLES, language_of
-
-    from eas.verify.corpus import Twins
 
     return [Twins(f"{table}: {row[0]}", language_of(row), whole(row[1]), whole(row[2])) for table, rows in TABLES.items() for row in rows]
 

@@ -88,7 +88,7 @@ def test_values_that_do_not_fit_are_refused_at_every_launch():
     for n in (256, -1):
         with pytest.raises(eas.ArgumentError, match=f"argument n is {n}, which is no u8"):
             names["kernel"](y, n, _grid=1)
-    with pytest.raises(eas.ArgumentError, match="argument `n` is annotated u8, got the float 2.5"):
+    with pytest.raises(eas.ArgumentError, match=r"argument `n` is annotated u8, got the float 2\.5"):
         names["kernel"](y, 2.5, _grid=1)
 
 
