@@ -25,7 +25,7 @@ def told_of_retrace(kernel: str, change: str, count: int) -> int:
 
 def _users_level() -> int:
     """The stack level, counted as `warnings.warn` does in our caller, of the first frame that is not ours."""
-    from eas.frontend.builder import is_our_frame
+    from eas.frontend.our_frames import is_our_frame
 
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and is_our_frame(frame):
