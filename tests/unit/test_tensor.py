@@ -56,6 +56,7 @@ def readonly(array):
         ([1, 2], dtypes.i32),
         ([0, -(2**40)], dtypes.i64),
         ([1, 2**63 + 1], dtypes.u64),
+        ([0, 2**64 - 1], dtypes.u64),
         ([[1, 2.5]], dtypes.f32),
         ((True, False), dtypes.bool_),
         (range(3), dtypes.i32),

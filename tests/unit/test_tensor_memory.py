@@ -51,6 +51,9 @@ def test_pool_counts_and_releases():
     assert (pool.stats().used_nbytes, pool.stats().peak_nbytes) == (0, peak)
     assert pool.release() == peak
     assert pool.stats().free_nbytes == 0
+    before = pool.stats().reused
+    kept = [pool.allocate(n) for n in (1, 64, 65, 5000)]
+    assert pool.stats().reused == before, "memory was given back, and is in the pool nevertheless"
 
 
 def test_pool_keeps_no_more_than_its_limit():
