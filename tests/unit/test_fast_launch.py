@@ -327,6 +327,12 @@ def test_facts_of_memory_hold_exactly(shift):
     assert holds(Fact("aligned_64", "z"), args) == (z.ctypes.data % 64 == 0)
 
 
+@pytest.mark.parametrize("offset", range(0, 68, 4))
+def test_facts_of_alignment_hold_exactly(offset):
+    args = (aligned(64, 0), aligned(64, 0), aligned(64, offset), 64)
+    assert holds(Fact("aligned_64", "z"), args) == (offset % 64 == 0)
+
+
 def test_no_more_variants_than_there_is_room(add):
     made = launcher(facts=tuple(Fact("divisible_16", "N") for _ in range(1)))
     for _ in range(100):
