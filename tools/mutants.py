@@ -142,4 +142,7 @@ MUTANTS = (
     Mutant("known kernels do not see torch's negative bit", "eas/interop/quick.py", " or tensor.is_nested or tensor.is_neg():", " or tensor.is_nested:", "tests/unit/test_tensor_launch.py -k odd_tensors"),
     Mutant("private maxima of unsigned numbers are signed", "eas/codegen/llvm_atomics.py", "{'s' if dtype.is_signed else 'u'}{kind}", "s{kind}", f"tests/backend/test_atomics.py -k keep_copies {CPU}"),
     Mutant("shuffles read behind the last thread", "eas/schedule/simdgroups.py", 'inside = p.e.emit("and", inside, p.e.emit("lt", target, p.e.const(threads)))', "pass", f"tests/backend/test_simd.py -k not_there {CPU}"),
+    Mutant("short numbers below the largest one are all", "eas/schedule/narrow_integers.py", 'is_outside = rw.emit("gt", number, most) if name', 'is_outside = rw.emit("ge", number, most) if name', f"tests/backend/test_narrow_integers.py -k ends_of_a_short {CPU}"),
+    Mutant("32 bytes are 64, natively", "eas/runtime/launch_llvm.py", "%low6 = and i64 %word, 63", "%low6 = and i64 %word, 31", "tests/unit/test_fast_launch.py -k of_alignment"),
+    Mutant("32 bytes are 64", "eas/launch_arguments.py", "return address_of(arrays[fact.arg]) % 64 == 0", "return address_of(arrays[fact.arg]) % 32 == 0", "tests/unit/test_facts.py -k alignment"),
 )  # fmt: skip

@@ -86,6 +86,30 @@ def test_comparisons_after_casts_that_change_numbers(backend, dtype, other):
         np.testing.assert_array_equal(out, (v < m) + 2 * (v >= m) + 4 * (v == m) + 8 * (v > m), f"{limit}")
 
 
+def all_comparisons(v, limit):
+    """A bit for each, from either side."""
+    both = ((v < limit), (v <= limit), (v > limit), (v >= limit), (v == limit), (v != limit), (limit < v), (limit <= v), (limit > v), (limit >= v))
+    return sum((1 << k) * (held.to(mk.i32) if hasattr(held, "to") else held.astype(np.int32)) for k, held in enumerate(both))
+
+
+@eas.kernel
+def ends_kernel(x, out, n, limit, BLOCK: mk.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, all_comparisons(mk.load(x, i, i < n).to(mk.i32), limit), i < n)
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+def test_comparisons_with_the_ends_of_a_short_type(backend, dtype):
+    """And one beyond them, where no element can be: the comparison in fewer bits still has its answer."""
+    x, info = edges(dtype)[0], np.iinfo(dtype)
+    x[:4] = info.min, info.max, info.min + 1, info.max - 1
+    out = np.zeros(x.size, np.int32)
+    for end in (info.min, info.max, -(2**31) + 1, 2**31 - 2):
+        for limit in (end - 1, end, end + 1):
+            launch(backend, ends_kernel, x, out, x.size, int(limit), grid=-(-x.size // 128), BLOCK=128)
+            np.testing.assert_array_equal(out, all_comparisons(x.astype(np.int64), np.int64(limit)), f"{limit}")
+
+
 @eas.kernel
 def halves_kernel(x, out, n, BLOCK: mk.constexpr):
     i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)

@@ -79,3 +79,13 @@ def test_views_that_touch_or_share_an_element():
                 v[:] = a + u.copy()
                 shifted_kernel(x, y, n, BLOCK=64, _grid=1)
                 np.testing.assert_array_equal(memory, model, f"{np.dtype(dtype)} shift {shift}")
+
+
+def test_alignment_is_that_of_the_address():
+    """Code for aligned memory moves whole vectors: 32 bytes off, it would end the process on some machines and not on others."""
+    compiled = rows_kernel.compile(np.zeros(64, np.float32), np.zeros(64, np.float32), 4, 1, BLOCK=64)
+    memory = np.zeros(256, np.uint8)
+    start = -memory.ctypes.data % 64
+    for offset in range(0, 132, 4):
+        array = memory[start + offset : start + offset + 64].view(np.float32)
+        assert holds(Fact("aligned_64", "x"), None, {"x": array}, compiled) == (offset % 64 == 0)
