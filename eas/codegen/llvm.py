@@ -90,6 +90,7 @@ class Emitter:
         self.lanes = 1
         self.scratch_nbytes = 0
         self.places: list[tuple[str, Loc | None]] = []
+        self.slots: dict[str, str] = {}  # the addresses of scratch memory, by their names
         self.outliner: Outliner | None = None  # of a long kernel
 
     # --- the function ---------------------------------------------------------------------------
@@ -347,9 +348,9 @@ class Emitter:
         at = self.scratch_nbytes
         nbytes = inst["size"] * bits_of(scratch_type(inst["dtype"])) // 8
         self.scratch_nbytes = (at + nbytes + _ALIGN - 1) // _ALIGN * _ALIGN
-        self.regs[inst.out] = self.t.let(
-            f"getelementptr inbounds i8, ptr %scratch, i64 {at}", "ptr", 1, "slot"
-        )
+        address = f"getelementptr inbounds i8, ptr %scratch, i64 {at}"
+        slot = self.t.let(address, "ptr", 1, "slot")
+        self.regs[inst.out], self.slots[slot.text] = slot, address
 
     def _alloc_tg(self, inst: Inst) -> None:
         """Threads run in lockstep on one thread: its memory is a slot like any other, but users index it."""

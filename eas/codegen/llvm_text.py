@@ -129,7 +129,7 @@ class Text:
     def call_function(self, symbol: str, operands: Sequence[Reg], results: Sequence[Reg]) -> None:
         """Call a `function`, and give its results their names."""
         given = [Reg(self.convert("bitcast", Reg(r.text, r.type), passed(r).type).text, passed(r).type) if is_mask(r) else r for r in operands]
-        kind, call = _results_type(results), f"@{symbol}({', '.join(map(str, given))})"
+        kind, call = f"%type.{symbol}", f"@{symbol}({', '.join(map(str, given))})"
         if not results:
             self.line(f"call void {call}")
             return
@@ -176,11 +176,7 @@ class Text:
             return value
         kind = vector(value.element, lanes)
         if not value.text.startswith("%"):
-            return Reg(
-                "<" + ", ".join([f"{value.element} {value.text}"] * lanes) + ">",
-                value.element,
-                lanes,
-            )
+            return Reg(f"splat ({value})", value.element, lanes)
         first = self.let(f"insertelement {kind} poison, {value}, i32 0", value.element, lanes)
         return self.let(
             f"shufflevector {first}, {kind} poison, <{lanes} x i32> zeroinitializer",
@@ -240,7 +236,8 @@ class Text:
 
 def function(symbol: str, attributes: str, params: Sequence[Reg], lines: Sequence[str], results: Sequence[Reg]) -> str:
     """A function of this module, whose results are registers of its lines."""
-    kind = _results_type(results)
+    kind = f"%type.{symbol}" if results else "void"
+    made = [f"{kind} = type {{ {', '.join(passed(r).type for r in results)} }}"] if results else []
     head = f"define internal {kind} @{symbol}({', '.join(str(passed(p)) for p in params)}) {attributes} {{"
     opened = [f"  {p.text} = bitcast {passed(p)} to {p.type}" for p in params if is_mask(p)]
     closed, whole = [f"  {passed(r).text} = bitcast {r} to {passed(r).type}" for r in results if is_mask(r)], "poison"
@@ -248,11 +245,7 @@ def function(symbol: str, attributes: str, params: Sequence[Reg], lines: Sequenc
         closed.append(f"  %result{i} = insertvalue {kind} {whole}, {passed(r)}, {i}")
         whole = f"%result{i}"
     last = f"  ret {kind} {whole}" if results else "  ret void"
-    return "\n".join([head, "entry:", *opened, *lines, *closed, last, "}"])
-
-
-def _results_type(results: Sequence[Reg]) -> str:
-    return f"{{ {', '.join(passed(r).type for r in results)} }}" if results else "void"
+    return "\n".join([*made, head, "entry:", *opened, *lines, *closed, last, "}"])
 
 
 def is_mask(reg: Reg) -> bool:

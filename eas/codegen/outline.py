@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 MOST = 15_000  # weight of a kernel that is one function
 _PIECE = 3000  # weight of one of several functions, at least
+_MOST_RESULTS = 64  # values that a function returns: to hand on more takes longer than a longer function does
 
-_NAME = re.compile(r"%[A-Za-z_][\w.]*")
+_SLOTS = ("scratch", "alloc_tg")  # stay where they are: a piece that needs one computes its address again
+_NAME = re.compile(r"%(?!type\.)[A-Za-z_][\w.]*")
 _DEFINED = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
 # What the function around all programs defines.
 _AROUND = {
@@ -39,39 +41,57 @@ class Outliner:
     def region(self, region: Region) -> None:
         """Emit the instructions of a region."""
         t, body, first = self.t, region.body[:-1], 0
-        before = t.block, t.weight
-        line, last_use = len(t.lines), dict[Value, int]()
+        line, block, weight = len(t.lines), t.block, t.weight
+        last_use, enough = dict[Value, int](), weight + _PIECE
         for at, inst in enumerate(body):
             self.emitter.inst(inst)
-            if t.weight - before[1] < _PIECE:
+            if at == first and inst.op.name in _SLOTS:
+                first, line, weight, enough = at + 1, len(t.lines), t.weight, t.weight + _PIECE
+            if t.weight < enough:
                 continue
             last_use = last_use or _last_uses(region)
             piece = body[first : at + 1]
-            written = "\n".join(t.lines[line:]).replace(f" %{before[0]} ]", " %entry ]")  # in phis
+            used_later = [v for made in piece for v in made.outs if last_use.get(v, 0) > at]
+            if len(used_later) > _MOST_RESULTS:
+                enough = t.weight + _PIECE // 2
+                continue
+            written = "\n".join(t.lines[line:]).replace(f" %{block} ]", " %entry ]")  # in phis
             del t.lines[line:]
-            t.block, t.weight = before
-            self.count += 1
-            symbol, arguments, results = f"{self.symbol}_part{self.count}", self._arguments(piece, written), self._results(piece, written, at, last_use)
-            t.helpers[symbol] = function(symbol, f"noinline {LOOP_FUNCTION}", arguments, [written], results)
-            t.call_function(symbol, arguments, results)
-            first, line = at + 1, len(t.lines)
+            t.block, t.weight = block, weight
+            self._call(piece, written, used_later)
+            first, line, enough = at + 1, len(t.lines), weight + _PIECE
+
+    def _call(self, piece: Sequence[Inst], written: str, used_later: Sequence[Value]) -> None:
+        """Call a new function of what was written."""
+        self.count += 1
+        symbol = f"{self.symbol}_part{self.count}"
+        slots = [f"  {name} = {self.emitter.slots[name]}" for name in _free(written) if name in self.emitter.slots]
+        written = "\n".join([*slots, written])
+        arguments, results = self._arguments(piece, written), self._results(used_later, written)
+        self.t.helpers[symbol] = function(symbol, f"noinline {LOOP_FUNCTION}", arguments, [written], results)
+        self.t.call_function(symbol, arguments, results)
 
     def _arguments(self, piece: Sequence[Inst], written: str) -> list[Reg]:
         """What a piece reads and does not define."""
         regs = (self.emitter.regs.get(v) for v in (*(a.value for a in self.emitter.module.args), *_used(piece)))
         kinds = {name: Reg(name, kind) for name, kind in _AROUND.items()} | {r.text: r for r in regs if r is not None}
-        defined = _defined(written)
-        return [kinds[name] for name in dict.fromkeys(_NAME.findall(written)) if name not in defined]
+        return [kinds[name] for name in _free(written)]
 
-    def _results(self, piece: Sequence[Inst], written: str, at: int, last_use: dict[Value, int]) -> list[Reg]:
-        """What a piece defines and a later instruction reads."""
+    def _results(self, values: Sequence[Value], written: str) -> list[Reg]:
+        """The registers of values that were written here."""
         defined = _defined(written)
-        outs = (self.emitter.regs[v] for inst in piece for v in inst.outs if last_use.get(v, 0) > at)
-        return list({r.text: r for r in outs if r.text in defined}.values())
+        regs = (self.emitter.regs[v] for v in values)
+        return list({r.text: r for r in regs if r.text in defined}.values())
 
 def _defined(written: str) -> set[str]:
     """The names of results and blocks."""
     return {"%entry", *(name or f"%{label}" for name, label in _DEFINED.findall(written))}
+
+
+def _free(written: str) -> list[str]:
+    """The names that lines read and do not define."""
+    defined = _defined(written)
+    return [name for name in dict.fromkeys(_NAME.findall(written)) if name not in defined]
 
 
 def _used(piece: Sequence[Inst]) -> list[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import replace
 
 from eas.indexing import analyse
@@ -44,9 +45,10 @@ class _Facts:
 def _reloaded(region: Region, facts: _Facts, copies: dict[Inst, Inst]) -> Region:
     """The region and those inside it, with the loads repeated; `copies` learns which."""
     wanted: dict[Inst, list[Inst]] = {}
+    body = _Body(region.body)
     for load in region.body:
         if _may_repeat(load, facts.users) and facts.is_run_of_constants(load):
-            for user in _waiting(load, facts.users.get(load.out, []), region.body):
+            for user in body.waiting(load, facts.users.get(load.out, [])):
                 wanted.setdefault(user, []).append(load)
     made: list[Inst] = []
     for inst in region.body:
@@ -68,16 +70,27 @@ def _may_repeat(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
     return all(u.op.name == "reduce" or u.op.has(Trait.ELEMENTWISE) for u in users.get(inst.out, ()))
 
 
-def _waiting(load: Inst, users: list[Inst], body: tuple[Inst, ...]) -> list[Inst]:
-    """The users that need the result of a reduction which needs the block; none if a user stands further inside."""
-    if not {u for u in users if u.op.name != "reduce"} <= set(body):
-        return []
-    near: set[Value] = set(load.outs)
-    after: set[Value] = set()
-    for inst in body:
-        needed = {v for part in walk(Region((), (inst,))) for v in part.operands}
-        if needed & after or (inst.op.name == "reduce" and needed & near):
-            after.update(inst.outs)
-        elif needed & near:
-            near.update(inst.outs)
-    return [u for u in users if u.op.name != "reduce" and any(v in after for v in u.operands)]
+class _Body:
+    """The instructions of a region, each with what it needs."""
+
+    def __init__(self, body: tuple[Inst, ...]) -> None:
+        self.insts, self.place = body, {inst: at for at, inst in enumerate(body)}
+        self.needed = [{v for part in walk(Region((), (inst,))) for v in part.operands} for inst in body]
+        self.reductions = [at for at, inst in enumerate(body) if inst.op.name == "reduce"]
+
+    def waiting(self, load: Inst, users: list[Inst]) -> list[Inst]:
+        """The users that need the result of a reduction which needs the block; none if a user stands further inside."""
+        plain = [u for u in users if u.op.name != "reduce"]
+        if not plain or not all(u in self.place for u in plain):
+            return []
+        first, last = self.place[load], max(self.place[u] for u in plain)
+        if bisect(self.reductions, first) == bisect(self.reductions, last):
+            return []
+        near: set[Value] = set(load.outs)
+        after: set[Value] = set()
+        for inst, needed in zip(self.insts[first:last], self.needed[first:last], strict=True):
+            if needed & after or (inst.op.name == "reduce" and needed & near):
+                after.update(inst.outs)
+            elif needed & near:
+                near.update(inst.outs)
+        return [u for u in plain if any(v in after for v in u.operands)]

@@ -252,11 +252,28 @@ def _functions(text):
 
 
 @pytest.mark.parametrize("shape", ["masked stores", "loads and stores", "stores in a loop"])
-def test_functions_of_long_kernels_do_not_grow(shape, tmp_path):
-    texts = [_functions(_traced(shape, n, tmp_path).variant().llvm) for n in (50, 150)]
-    sizes = [max(body.count(":\n") for body in found.values()) for found in texts]
-    assert max(sizes) < 200
-    assert len(texts[1]) >= 2 * len(texts[0])
+def test_functions_of_long_kernels_are_short(shape, tmp_path):
+    functions = _functions(_traced(shape, 130, tmp_path).variant().llvm)
+    assert len(functions) > 4
+    assert max(body.count(":\n") for body in functions.values()) < 200
+
+
+def _launched(shape, n, tmp_path):
+    """The text for a launch of which all facts hold."""
+    compiled = _traced(shape, n, tmp_path)
+    return compiled.variant(frozenset(compiled.facts)).llvm
+
+
+@pytest.mark.parametrize("shape", ["dots", "masks", "blocks of pointers"])
+def test_texts_of_several_functions_grow_with_the_statements(shape, tmp_path):
+    sizes = [len(_launched(shape, n, tmp_path)) for n in (100, 400)]
+    assert sizes[1] <= 4.5 * sizes[0]
+
+
+def test_slots_are_no_results_of_functions(tmp_path):
+    text = _launched("dots", 100, tmp_path)
+    assert "_part2(" in text
+    assert max(map(len, text.splitlines())) < 2000
 
 
 def test_straight_lines_are_several_functions_too(tmp_path):

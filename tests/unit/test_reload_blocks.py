@@ -9,7 +9,7 @@ from eas import constexpr, mk
 from eas.facts import Fact
 from eas.ir import walk
 from eas.schedule.cpu import schedule
-from eas.schedule.reload_blocks import reload_blocks
+from eas.schedule.reload_blocks import _Body, reload_blocks
 from eas.schedule.target import AVX2
 
 
@@ -64,3 +64,33 @@ def test_a_row_that_is_loaded_again_takes_no_scratch():
     x = np.ones(64, np.float32)
     variant = scale_by_max.compile(x, x, 64, BLOCK=64).variant(frozenset([Fact("disjoint")]))
     assert not [inst for inst in walk(schedule(variant.module, AVX2).body) if inst.op.name == "scratch"]
+
+
+@eas.kernel
+def sums_of_rows(x, y, n, ROWS: constexpr, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    total = mk.zeros([BLOCK])
+    for row in mk.static_range(ROWS):
+        total += mk.load(x, row * n + cols)
+    mk.store(y, cols, total - mk.max(total))
+
+
+def test_what_follows_the_last_user_of_a_block_is_not_looked_at(monkeypatch):
+    asked = []
+
+    class Needed(list):
+        def __getitem__(self, at):
+            asked.append(at)
+            return super().__getitem__(at)
+
+    plain = _Body.__init__
+
+    def counted(self, body):
+        plain(self, body)
+        self.needed = Needed(self.needed)
+
+    monkeypatch.setattr(_Body, "__init__", counted)
+    x, y = np.ones(64 * 64, np.float32), np.ones(64, np.float32)
+    _, copies = reload_blocks(sums_of_rows.compile(x, y, 64, ROWS=64, BLOCK=64).variant(frozenset([Fact("disjoint")])).module)
+    assert not copies
+    assert not asked, "no reduction stands between a row and its only user"
