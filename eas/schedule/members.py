@@ -36,9 +36,10 @@ def mask_of(inst: Inst) -> Value | None:
 
 
 def masks_are_slow(insts: Iterable[Inst], target: CpuTarget) -> bool:
-    """Masked accesses of 8 and 16 bits are a branch per lane; single elements are better."""
+    """Where a masked access would be a branch per lane, as those of 8 and 16 bits often are; single elements are better."""
     accesses = [inst for inst in insts if inst.op.name in ("load", "store") and mask_of(inst) is not None]
-    return not target.has_cheap_masks or any(inst.operands[0].dtype.nbytes < 4 for inst in accesses)
+    are_narrow = any(inst.operands[0].dtype.nbytes < 4 for inst in accesses)
+    return not target.has_cheap_masks or (are_narrow and not target.has_narrow_masks)
 
 
 def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) -> Value | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eas.ir import Inst, Value, walk
+from eas.ir import Inst, Trait, Value, walk
 from eas.schedule import prefixes
 from eas.schedule.combines import neutrals
 from eas.schedule.counters import Counters
@@ -27,6 +27,7 @@ from eas.schedule.runs import Runs
 from eas.schedule.shared_rows import RowSharing
 from eas.schedule.streams import are_apart, is_light, is_stream, is_worth_streaming
 from eas.schedule.sums import is_sum, lanes_of
+from eas.schedule.target import MOST_UPDATES
 from eas.types import Shape, Type
 
 _HEAVY = frozenset(
@@ -141,6 +142,8 @@ class NestLoops:
         is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
         registers = 2 if is_much else 4
         lanes = self.p.target.vector_nbytes * registers // widest
+        if any(inst.op.has(Trait.ATOMIC) or inst.op.name == "histogram" for inst in self.members):
+            lanes = min(lanes, MOST_UPDATES)
         one = self.p.target.vector_nbytes // widest
         while lanes > self.extent or (lanes > one and self.extent % lanes and self.p.walk == 1):
             lanes //= 2  # what fills no vector is done element by element

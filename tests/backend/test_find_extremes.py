@@ -11,6 +11,8 @@ import eas
 from eas import dtypes, mk
 from tests.backend.launches import launch, need_dtype
 
+pytestmark = pytest.mark.every_width
+
 KINDS = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "u16": np.uint16, "i32": np.int32, "u64": np.uint64}
 LENGTHS = {8: (1, 3, 4, 7, 8), 64: (5, 9, 15, 33, 63, 64), 128: (17, 65, 100, 127), 4096: (31, 129, 300, 513, 1025, 2049)}
 
