@@ -48,6 +48,7 @@ _HEAVY = frozenset(
     }
 )
 
+_FEW_COUNTERS = 1024  # up to which wide loops are as fast, or faster
 _MANY_LOADS = 4  # of which the processor finds enough to do at once without more lanes
 
 
@@ -142,7 +143,7 @@ class NestLoops:
         is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
         registers = 2 if is_much else 4
         lanes = self.p.target.vector_nbytes * registers // widest
-        if any(inst.op.has(Trait.ATOMIC) or inst.op.name == "histogram" for inst in self.members):
+        if any(map(_updates_much, self.members)):
             lanes = min(lanes, MOST_UPDATES)
         one = self.p.target.vector_nbytes // widest
         while lanes > self.extent or (lanes > one and self.extent % lanes and self.p.walk == 1):
@@ -432,6 +433,11 @@ class NestLoops:
         base = position.base if position.base is not None else self.e.const(0)
         is_first = self.e.emit("eq", base, self.e.const(0))
         return [self.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
+
+
+def _updates_much(inst: Inst) -> bool:
+    """Whether each lane reads and writes memory of its own; few counters have copies for lanes side by side."""
+    return inst.op.has(Trait.ATOMIC) or (inst.op.name == "histogram" and inst.out.shape[0] > _FEW_COUNTERS)
 
 
 def is_address(inst: Inst) -> bool:

@@ -23,7 +23,7 @@ def bins_kernel(x, bins, n, BLOCK: mk.constexpr):
 @eas.kernel
 def histogram_kernel(x, out, n, BLOCK: mk.constexpr):
     i = mk.arange(0, BLOCK)
-    mk.store(out, mk.arange(0, 64), mk.histogram(mk.load(x, i, i < n, 0), 64, mask=i < n))
+    mk.store(out, mk.arange(0, 4096), mk.histogram(mk.load(x, i, i < n, 0), 4096, mask=i < n))
 
 
 @eas.kernel
@@ -40,7 +40,7 @@ def loops_with(module, *names):
 @pytest.mark.parametrize(("kernel", "op"), [(bins_kernel, "atomic_add"), (histogram_kernel, "count")])
 def test_few_lanes_change_memory_one_by_one(target, kernel, op):
     """Processors lose track of many such instructions in one loop."""
-    module = scheduled(kernel, np.zeros(1024, np.int32), np.zeros(64, np.int32), 1000, target=target, BLOCK=1024)
+    module = scheduled(kernel, np.zeros(1024, np.int32), np.zeros(4096, np.int32), 1000, target=target, BLOCK=1024)
     loops = loops_with(module, op)
     assert loops
     assert all(loop["lanes"] <= MOST_UPDATES for loop in loops)
