@@ -11,12 +11,13 @@ from pathlib import Path
 
 import eas
 from eas.verify.events import Recorder
+from eas.verify.raw_metal import is_software
 
 FOLDER = Path(eas.__file__).parent.parent / "examples"
 NO_PROGRAMS = frozenset({"__init__", "command_line"})
 TORCH = frozenset({"gpt"})
 SHORT = ("add", "softmax")
-OPTIONS: dict[str, tuple[str, ...]] = {}
+OPTIONS = {"gpt": ("--steps", "3", "--batch", "2")}  # the others take a backend, this one asks the environment
 
 
 def names() -> list[str]:
@@ -31,9 +32,12 @@ def run(record: Recorder, backend: str) -> None:
         record.skipped("examples", f"no folder {FOLDER}: they are part of the repository, not of the package")
         return
     sys.path.insert(0, str(FOLDER.parent))
-    for n, name in enumerate(x for x in todo if not record.is_short or x in SHORT):
+    todo = [name for name in todo if not record.is_short or name in SHORT]
+    for n, name in enumerate(todo):
         if name in TORCH and importlib.util.find_spec("torch") is None:
             record.skipped(name, "it needs torch")
+        elif name in TORCH and backend != "cpu" and is_software(backend):
+            record.skipped(name, "a training takes minutes on the software Metal")
         elif record.seconds_left < 0:
             record.skipped(name, "no time left; --full runs all examples")
         else:
@@ -43,7 +47,8 @@ def run(record: Recorder, backend: str) -> None:
 
 def _run(record: Recorder, name: str, backend: str) -> None:
     printed = io.StringIO()
-    before, sys.argv = sys.argv, [name, "--backend", backend, *OPTIONS.get(name, ())]
+    before, sys.argv = sys.argv, [name, *OPTIONS.get(name, ("--backend", backend))]
+    sys.modules.pop(f"examples.{name}", None)  # another example may have imported it
     try:
         with contextlib.redirect_stdout(printed):
             runpy.run_module(f"examples.{name}", run_name="__main__")

@@ -68,8 +68,14 @@ def _problems(report: Report) -> str:
     for o in report.outcomes:
         if o.status != "failed":
             continue
-        wrong = [c for c in o.checks if c.status == "failed"]
-        said = "".join(f"<details open><summary>{escape(c.name)}</summary><pre>{escape(c.detail)}</pre></details>" for c in wrong[:20])
+        reasons: dict[str, list[str]] = {}
+        for c in o.checks:
+            if c.status == "failed":
+                reasons.setdefault(c.detail, []).append(c.name)
+        said = "".join(
+            f"<details{' open' if n < 3 else ''}><summary>{escape(', '.join(names))}</summary><pre>{escape(detail)}</pre></details>"
+            for n, (detail, names) in enumerate(list(reasons.items())[:40])
+        )
         last = f"<p>The last lines of its process:</p><pre>{escape(chr(10).join(o.last_lines))}</pre>" if o.last_lines else ""
         parts.append(f'<p><span class="mark failed">{escape(o.title)}</span>: {escape(o.why)}</p>{said}{last}')
     return _section("What is wrong", "".join(parts))
