@@ -147,13 +147,16 @@ def _silent_fake_metal():
     assert hooks.problem() is None, hooks.problem()
     alive = {name: hooks.live_objects(name) for name in IN_FLIGHT}
     assert not any(alive.values()), alive
-    assert hooks.live_objects("FakeBuffer") <= 1, "buffers that no tensor uses are alive"  # one stands for arrays without elements
+    kept = "nothing" in vars(runtime.memory)  # what stands for arrays without elements
+    assert hooks.live_objects("FakeBuffer") == kept, "buffers that no tensor uses are alive"
 
 
 @pytest.fixture
 def backend(request, monkeypatch):
     """Runs the test once per backend, and with the mark `every_width` at every width of the CPU; launches go there."""
     name, level = request.param
+    if name in ("mps", "sim") and os.environ.get("EAS_SANITIZE") == "1" and request.node.get_closest_marker("meets"):
+        pytest.skip("lanes write one place: any one of them wins, and the sanitizer calls that a race")
     if name == "mps" and os.environ.get("EAS_METAL") == "software":
         request.getfixturevalue("_silent_fake_metal")
     monkeypatch.setenv("EAS_BACKEND", name)

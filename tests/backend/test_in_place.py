@@ -57,6 +57,7 @@ def increment_kernel(x, s, BLOCK: mk.constexpr):
     mk.store(x, i, mk.load(x, i) + 1)
 
 
+@pytest.mark.meets
 @pytest.mark.parametrize("step", [0, 1, 2, 3])
 def test_elements_that_meet_are_changed_once(backend, step):
     x = numbers(1024, np.float32)
@@ -84,6 +85,7 @@ def increment_windows_kernel(x, ROWS: mk.constexpr, COLS: mk.constexpr, STEP: mk
     mk.store(x, i, mk.load(x, i) + 1)
 
 
+@pytest.mark.meets
 def test_places_that_meet_by_computation(backend):
     x = np.zeros(300, np.float32)
     launch(backend, increment_thirds_kernel, x, grid=1, BLOCK=256)
@@ -94,6 +96,7 @@ def test_places_that_meet_by_computation(backend):
     np.testing.assert_array_equal(x, np.isin(np.arange(300), places))
 
 
+@pytest.mark.meets
 @pytest.mark.parametrize(("step", "reach"), [(32, 256), (40, 256), (8, 88)])
 def test_windows_that_overlap(backend, step, reach):
     x = np.zeros(400, np.float32)

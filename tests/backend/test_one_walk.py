@@ -80,6 +80,7 @@ def test_what_counts_programs_stays_apart(backend):
     np.testing.assert_array_equal(out, np.tile(np.arange(96) // 32 * 1000 + np.arange(96) % 32, (8, 1)))
 
 
+@pytest.mark.meets
 def test_tiles_with_a_gap_or_an_overlap_stay_apart(backend):
     x = np.random.default_rng(0).random((8, 100), dtype=np.float32)
     for bn in (16, 32):
