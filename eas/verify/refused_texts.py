@@ -48,6 +48,7 @@ REFUSED: dict[str, str] = {
     "constants without a value": _with("constant float n;", "f[i] = n;"),
     "kernels that return something": "kernel float k(device float* f [[buffer(0)]]) { return 1; }",
     "positions of signed type": "kernel void k(device float* f [[buffer(0)]], int i [[thread_position_in_grid]]) { f[i] = 1; }",
+    "positions of mixed dimension": "kernel void k(device float* f [[buffer(0)]], uint i [[thread_position_in_grid]], uint3 j [[threads_per_threadgroup]]) { f[i] = j.x; }",
     "buffer 31": "kernel void k(device float* f [[buffer(31)]]) { f[0] = 1; }",
     "one buffer index twice": "kernel void k(device float* f [[buffer(2)]], device float* g [[buffer(2)]]) { f[0] = g[0]; }",
     "pointers without an address space": _with("void g(float* p) { p[0] = 1; }", "g(f);"),
@@ -69,5 +70,8 @@ REFUSED: dict[str, str] = {
     "atomics on plain pointers": "atomic_fetch_add_explicit(f, 1.0f, memory_order_relaxed);",
     "arrays of variable length": "float x[i];\nf[i] = x[0];",
     "bit casts of other sizes": "f[i] = as_type<half>(f[i]);",
+    "inline assembly": 'asm volatile("nop");',
+    "vectors of 8": "vec<float, 8> v(1.0f);\nf[i] = v[0];",
+    "kernels that call kernels": "kernel void g(device float* f [[buffer(0)]]) { f[0] = 1; }\nkernel void k(device float* f [[buffer(0)]]) { g(f); }",
     "undeclared names": "f[i] = undeclared;",
 }

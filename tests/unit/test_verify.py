@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -37,6 +38,7 @@ from eas.verify import (
     stages,
 )
 from eas.verify.events import Check, Events, Fact, Point, Recorder
+from eas.verify.refused_texts import REFUSED, TAKEN, whole
 from eas.verify.report import Report, read, table, write
 from eas.verify.runner import Outcome, run_job
 from eas.verify.stages import Job, Stage, plan
@@ -355,6 +357,15 @@ def test_the_pairs_of_refused_and_valid_texts_are_those_of_the_tests():
     assert len({p.name for p in pairs}) == len(pairs)
     pytest.importorskip("tests.unit.refused_texts")
     assert pairs == make_corpus.twins(), "run python tools/make_corpus.py --twins"
+
+
+@pytest.mark.skipif(NO_SIM is not None, reason=str(NO_SIM))
+def test_the_software_metal_agrees_with_the_clear_cases():
+    with ThreadPoolExecutor(2) as pool:
+        refused = dict(zip(REFUSED, pool.map(lambda text: raw_metal.compiled("sim", whole(text)).is_taken, REFUSED.values()), strict=True))
+        taken = dict(zip(TAKEN, pool.map(lambda text: raw_metal.compiled("sim", whole(text)), TAKEN.values()), strict=True))
+    assert [name for name, is_taken in refused.items() if is_taken] == []
+    assert {name: said.text for name, said in taken.items() if not said.is_taken} == {}
 
 
 def test_texts_that_differ_in_names_alone_are_one():
