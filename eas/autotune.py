@@ -27,7 +27,7 @@ from eas.errors import (
     Unsupported,
 )
 from eas.frontend.meta_keys import meta_key
-from eas.interop.arguments import is_scalar, view
+from eas.interop.arguments import ArgView, is_scalar, view
 from eas.irtext import print_module
 from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
 from eas.locks import new_lock
@@ -368,6 +368,7 @@ class Autotuned:
                 return None
             start = self.clock()
             launch.runtime.run(launch.variant, launch.args, launch.grid, sync=True)
+            launch.runtime.wait()
             return self.clock() - start
         except UNSUITABLE as error:
             trial.failure, trial.seconds = error, []
@@ -382,23 +383,23 @@ class _Memory:
 
     def __init__(self, kernel: Kernel, trials: list[_Trial], options: _Options) -> None:
         written = {name for t in trials if t.compiled for name in t.compiled.writes}
-        self._saved: list[tuple[np.ndarray, np.ndarray, bool]] = []
+        self._saved: list[tuple[ArgView, Any, bool]] = []
         for name, value in zip(kernel._names, trials[0].values, strict=True):
             is_named = name in written or name in options.reset_to_zero or name in options.restore_value
             if value is None or not is_named:
                 continue
             memory = view(value, name)
             if not memory.readonly:  # else the launch refuses to write it
-                self._saved.append((memory.array, memory.array.copy(), name in options.reset_to_zero))
+                self._saved.append((memory, memory.copied(), name in options.reset_to_zero))
 
     def reset(self) -> None:
         """Before each launch: what was there, or zeros where the caller asked for them."""
-        for array, before, is_zeroed in self._saved:
-            array[...] = 0 if is_zeroed else before
+        for memory, before, is_zeroed in self._saved:
+            memory.write_back(0 if is_zeroed else before)
 
     def restore(self) -> None:
-        for array, before, _ in self._saved:
-            array[...] = before
+        for memory, before, _ in self._saved:
+            memory.write_back(before)
 
 
 # --- parts of keys and texts ----------------------------------------------------------------------

@@ -148,10 +148,10 @@ sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong
 num_threads = Setting("EAS_NUM_THREADS", "0", _integer(0), "worker threads of the CPU backend; 0: all cores")
 max_in_flight = Setting("EAS_MAX_IN_FLIGHT", "64", _integer(1), "launches with _sync=False that may be pending at once")
 max_compiled = Setting("EAS_MAX_COMPILED", "256", _integer(1), "compiled kernels that one kernel keeps in memory: those used last")
-torch_mps_sync = Setting("EAS_TORCH_MPS_SYNC", "1", _FLAG, "0 skips the synchronisation before torch MPS tensors are read", is_used=False)
+torch_mps_sync = Setting("EAS_TORCH_MPS_SYNC", "1", _FLAG, "0 skips the synchronisation before torch MPS tensors are read")
 torch_layer = Setting(
     "EAS_TORCH_LAYER", "auto", _one_of("auto", "a", "b"),
-    "how torch MPS tensors are reached: a through DLPack, b on torch's own stream", is_used=False,
+    "how torch MPS tensors are reached: a through DLPack, b on torch's own stream; auto: b where torch has torch.mps.compile_shader",
 )
 torch_threads = Setting("EAS_TORCH_THREADS", "1", _FLAG, "0 keeps operators made by eas.torch_op off the OpenMP threads of torch")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 FactKind = Literal["equals_0", "equals_1", "equals_2", "equals_3", "equals_4", "positive", "divisible_16", "aligned_64", "disjoint", "in_place", "fits_32"]
 
@@ -26,3 +27,35 @@ class Fact:
 
     def __str__(self) -> str:
         return f"{self.kind}({self.arg})" if self.arg else self.kind
+
+
+class Extent(NamedTuple):
+    """Where a buffer lies: two of them share memory if they have one home there, and the same bytes of it."""
+
+    home: object
+    begin: int
+    nbytes: int
+    size: int
+    """In elements."""
+
+    def overlaps(self, other: Extent) -> bool:
+        return self.home == other.home and self.begin < other.begin + other.nbytes and other.begin < self.begin + self.nbytes
+
+
+def holds(fact: Fact, value: Any, extents: Mapping[str, Extent], writes: Collection[str]) -> bool:
+    """Whether a fact holds of a launch; `value` is that of the scalar that it speaks of."""
+    if fact.kind in EQUALS:
+        return bool(value == EQUALS[fact.kind])
+    if fact.kind == "divisible_16":
+        return int(value) % 16 == 0
+    if fact.kind == "positive":
+        return int(value) > 0
+    if fact.kind == "aligned_64":
+        return extents[fact.arg].begin % 64 == 0
+    if fact.kind == "fits_32":
+        return all(e.size <= 0x7FFFFFFF for e in extents.values())
+    shared = [(extents[w], e) for w in writes for n, e in extents.items() if n != w and extents[w].overlaps(e)]
+    if fact.kind == "in_place":
+        return bool(shared) and all(a.begin == b.begin for a, b in shared)
+    assert fact.kind == "disjoint", fact
+    return not shared

@@ -14,15 +14,16 @@ import numpy as np
 from eas import config, dtypes
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
+from eas.facts import holds
 from eas.frontend.active import is_tracing
 from eas.frontend.annotations import Declared, check_buffer, declared, is_double, scalar_type
 from eas.frontend.constexpr import Static, is_constexpr
 from eas.frontend.meta_keys import meta_key
 from eas.frontend.tracebacks import show_to_user
 from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
-from eas.interop.homes import runtime_for
+from eas.interop.homes import extent_of, launch_site
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
-from eas.launch_arguments import holds, plain_arrays, type_key
+from eas.launch_arguments import plain_arrays, type_key
 from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
@@ -147,7 +148,7 @@ class Kernel:
             compiled = self._compile(values)
             values = self._with_strides(compiled, values)
             given = {name: values[self._index[name]] for name in compiled.arg_names}
-            arrays = {name: view(value, name).array for name, value in given.items() if not is_scalar(value)}
+            arrays = {name: view(value, name) for name, value in given.items() if not is_scalar(value)}
             return self._variant(compiled, values, arrays).msl
         except BaseException as error:
             self._tell(error)
@@ -359,8 +360,9 @@ class Kernel:
         given = {name: values[self._index[name]] for name in compiled.arg_names}
         arrays = plain_arrays(compiled, given)
         is_plain = arrays is not None
-        views = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
-        runtime = require(runtime_for(self.__name__, views))
+        views: Mapping[str, ArgView] = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
+        runtime, views = launch_site(self.__name__, views)
+        require(runtime)
         if 0 in grid:
             return None
         staging, ready = Staging(), [*values]
@@ -373,7 +375,7 @@ class Kernel:
                     ready[self._index[name]] = value.item()
         for name, array in arrays.items():
             ready[self._index[name]] = array
-        has_copies = any(not v.is_contiguous for n, v in views.items() if n not in strided)
+        has_copies = any(v.must_finish or not (v.is_contiguous or n in strided) for n, v in views.items())
         return _Staged(runtime, ready, arrays, staging, is_plain, has_copies)
 
     def _was_told_strides(self, seen: ArgView, values: list[Any]) -> bool:
@@ -386,9 +388,10 @@ class Kernel:
         steps = {step for size, step in zip(seen.shape, seen.strides, strict=True) if size > 1 and step != 1}
         return bool(steps) and steps <= {values[i] for i in self._stride_places if type(values[i]) is int}
 
-    def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Array], ignored: frozenset[str] = frozenset()) -> Variant:
+    def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Any], ignored: frozenset[str] = frozenset()) -> Variant:
         """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
-        held = [f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, arrays, compiled) for f in compiled.facts]
+        extents = {name: extent_of(array) for name, array in arrays.items()}
+        held = [f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, extents, compiled.writes) for f in compiled.facts]
         return compiled._variant_of(tuple(held))
 
     def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:

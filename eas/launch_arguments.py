@@ -1,4 +1,4 @@
-"""What a launch looks at in its arguments: their types, and the facts that choose a variant."""
+"""What a launch looks at in its arguments: their types, and whether they are plain memory."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 
 from eas import dtypes
 from eas.compiler import CompiledKernel
-from eas.facts import EQUALS, Fact
 from eas.interop.arguments import is_scalar, view
-from eas.interop.quick import address_of
 
 _SCALARS = (int, float, bool)
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,21 +41,3 @@ def plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str
         arrays[name] = value if value.ndim == 1 else value.reshape(-1)
     return arrays
 
-
-def holds(fact: Fact, value: Any, arrays: Mapping[str, Array], compiled: CompiledKernel) -> bool:
-    """Whether a fact is true of a launch."""
-    if fact.kind in EQUALS:
-        return bool(value == EQUALS[fact.kind])
-    if fact.kind == "divisible_16":
-        return int(value) % 16 == 0
-    if fact.kind == "aligned_64":
-        return address_of(arrays[fact.arg]) % 64 == 0
-    if fact.kind == "fits_32":
-        return all(a.size <= 0x7FFFFFFF for a in arrays.values())
-    if fact.kind == "positive":
-        return int(value) > 0
-    shared = [(arrays[w], a) for w in compiled.writes for n, a in arrays.items() if n != w and np.may_share_memory(arrays[w], a)]
-    if fact.kind == "in_place":
-        return bool(shared) and all(address_of(a) == address_of(b) for a, b in shared)
-    assert fact.kind == "disjoint", fact
-    return not shared

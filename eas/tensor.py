@@ -253,7 +253,10 @@ class Tensor:
         `device` names another device.
         """
         self._device.synchronize()
-        return torch_bridge.to_torch(self._array, self.dtype, device)
+        wanted = torch_bridge.checked_device(device)
+        if wanted is not None and wanted.type == "mps" and self.device == "mps" and self._array.flags.writeable:
+            return torch_bridge.from_dlpack(self)
+        return torch_bridge.to_torch(self._array, self.dtype, wanted)
 
     def __dlpack__(
         self,
@@ -344,7 +347,7 @@ def tensor(data: object, device: object = None, dtype: DTypeLike = None) -> Tens
     elif isinstance(data, Tensor):
         made = data
     elif torch_bridge.is_torch_tensor(data):
-        made = _shared(torch_bridge.memory_of(torch_bridge.on_cpu(data)))
+        made = _shared(torch_bridge.memory_of(torch_bridge.within_reach(data)))
     elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         made = from_dlpack(data)
     else:

@@ -36,7 +36,7 @@ def quick(op: Any) -> Fn:
         needs_grad = False
         for value in args:
             if isinstance(value, torch.Tensor):
-                if type(value) not in plain or not value.is_cpu:
+                if type(value) not in plain or not (value.is_cpu or value.is_mps):
                     return op(*args)
                 needs_grad = needs_grad or value.requires_grad
             elif value is not None and not isinstance(value, int | float | str):

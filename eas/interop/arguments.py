@@ -22,7 +22,7 @@ class _Use:
 
     __slots__ = ("copy", "view", "written")
 
-    def __init__(self, view: ArgView, copy: Array | None) -> None:
+    def __init__(self, view: ArgView, copy: Any) -> None:
         self.view = view
         self.copy = copy
         self.written = False
@@ -39,7 +39,7 @@ class Staging:
         self._uses: list[_Use] = []
         self._has_copies = False
 
-    def prepare(self, view: ArgView, written: bool, read: bool, strided: bool = False) -> Array:
+    def prepare(self, view: ArgView, written: bool, read: bool, strided: bool = False) -> Any:
         """The 1-D storage to run on: the memory of `view` itself where it is contiguous.
 
         A kernel that asks for strides is `strided`: it gets the memory itself in any case.
@@ -50,13 +50,11 @@ class Staging:
             return self._in_place(view, written)
         is_staged = not view.is_contiguous
         if not (written or read):
-            return (
-                np.empty(view.array.size, view.array.dtype) if is_staged else view.array.reshape(-1)
-            )
+            return view.blank() if is_staged else view.reach()
         use = self._twin(view) if is_staged else None
         if use is None:
             # Also an argument that is only written starts as a copy: masked stores leave gaps.
-            use = _Use(view, view.array.copy(order="C").reshape(-1) if is_staged else None)
+            use = _Use(view, view.copied() if is_staged else None)
             self._uses.append(use)
             self._has_copies |= is_staged
         if written:
@@ -64,7 +62,7 @@ class Staging:
             use.view = view
         if self._has_copies:
             self._check_aliases(use)
-        return view.array.reshape(-1) if use.copy is None else use.copy
+        return view.reach() if use.copy is None else use.copy
 
     def finish(self) -> None:
         """Copy results back into strided arguments; afterwards the staging is empty."""
@@ -73,16 +71,16 @@ class Staging:
             if not use.written:
                 continue
             if use.copy is not None:
-                use.view.array[...] = use.copy.reshape(use.view.shape)
+                use.view.write_back(use.copy)
             use.view.note_write()
 
-    def _in_place(self, view: ArgView, written: bool) -> Array:
+    def _in_place(self, view: ArgView, written: bool) -> Any:
         use = _Use(view, None)
         use.written = written
         self._uses.append(use)
         if self._has_copies:
             self._check_aliases(use)
-        return _reach(view)
+        return view.reach()
 
     def _twin(self, view: ArgView) -> _Use | None:
         """An earlier use of exactly the same elements."""
@@ -96,7 +94,7 @@ class Staging:
             if other is use or not (other.written or use.written):
                 continue
             staged = next((u.view.name for u in (use, other) if u.copy is not None), None)
-            if staged is None or not _share_memory(use.view.array, other.view.array):
+            if staged is None or use.view.home != other.view.home or not _share_memory(use.view.addresses, other.view.addresses):
                 continue
             raise LostWrite(
                 f"arguments {other.view.name!r} and {use.view.name!r} share memory and one of them is written, "
@@ -122,27 +120,9 @@ def stride_of(view: ArgView, axis: int) -> int:
     return found if view.shape[axis] > 1 else max(found, 0)
 
 
-def _reach(view: ArgView) -> Array:
-    """The memory from the first element to the last, gaps included, as one flat array."""
-    array = view.array
-    if any(step < 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)):
-        raise ArgumentError(
-            f"argument {view.name!r} has negative strides {view.strides}, which a kernel that asks for strides cannot take",
-            hint=f"pass np.ascontiguousarray({view.name})",
-        )
-    if not array.flags.aligned:
-        raise ArgumentError(
-            f"argument {view.name!r} is not aligned to its elements, which a kernel that asks for strides needs",
-            hint=f"pass {view.name}.copy()",
-        )
-    last = sum((n - 1) * abs(s) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
-    length = last + 1 if array.size else 0
-    return np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
-
-
 def _identity(view: ArgView) -> tuple[object, ...]:
-    array = view.array
-    return (array.__array_interface__["data"][0], array.shape, array.strides, view.dtype)
+    array = view.addresses
+    return (view.home, array.__array_interface__["data"][0], array.shape, array.strides, view.dtype)
 
 
 def _check_writable(view: ArgView) -> None:
@@ -157,7 +137,7 @@ def _check_writable(view: ArgView) -> None:
             f"the kernel writes argument {view.name!r}, a torch tensor that requires grad: autograd would miss the write",
             hint=f"pass {view.name}.detach(), or launch under torch.no_grad()",
         )
-    if not view.is_contiguous and _overlaps_itself(view.array):
+    if not view.is_contiguous and _overlaps_itself(view.addresses):
         raise LostWrite(
             f"the kernel writes argument {view.name!r}, but several of its elements share memory "
             f"(shape {view.shape}, strides {view.strides})",

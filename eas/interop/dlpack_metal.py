@@ -18,6 +18,10 @@ Array = NDArray[Any]
 METAL = 8  # kDLMetal
 
 
+class PrivateMemory(ArgumentError):
+    """An MTLBuffer that the CPU cannot see."""
+
+
 def why_not_here() -> str | None:
     """What keeps this process from taking MTLBuffers of others, or None."""
     return get_runtime("mps").why_unavailable()
@@ -43,7 +47,7 @@ def adopted(content: _DLTensor, dtype: DType, keeper: list[Array]) -> Array:
     assert isinstance(runtime, MetalRuntime)
     buffer = runtime.extension().adopt(content.data, keeper)
     if buffer.is_private:
-        raise ArgumentError("the capsule's memory is private to the GPU: eas shares what the CPU sees, too", hint="copy it to a shared buffer first")
+        raise PrivateMemory("the capsule's memory is private to the GPU: eas shares what the CPU sees, too", hint="copy it to a shared buffer first")
     shape = tuple(content.shape[axis] for axis in range(content.ndim))
     steps = tuple(content.strides[axis] * dtype.nbytes for axis in range(content.ndim)) if content.strides else None
     try:

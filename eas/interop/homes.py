@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from eas import config
 from eas.errors import LaunchError
+from eas.facts import Extent
+from eas.interop.quick import address_of
 from eas.interop.views import ArgView
 from eas.runtime import Runtime, get_runtime
 from eas.runtime.launch_settings import setting_now
 
+Views = Mapping[str, ArgView]
 
-def runtime_for(kernel: str, views: Mapping[str, ArgView]) -> Runtime:
-    """The runtime of `EAS_BACKEND`; `auto` runs a kernel where its arguments live, all of them in one place."""
+
+def launch_site(kernel: str, views: Views) -> tuple[Runtime, Views]:
+    """The runtime of `EAS_BACKEND`, and the arguments as it takes them; `auto` runs a kernel where they live."""
     devices: dict[str, list[str]] = {}
     for arg, v in views.items():
         devices.setdefault(v.device, []).append(f"`{arg}`")
     if len(devices) > 1:
         where = "; ".join(f"{', '.join(args)} on {device}" for device, args in devices.items())
         raise LaunchError(f"{kernel} got arguments on different devices: {where}", hint="move them to one device with .to(...)")
-    return get_runtime("mps" if "mps" in devices and setting_now(config.backend) == "auto" else None)
+    if any(v.home for v in views.values()):
+        from eas.interop.torch_mps import site_of_torch  # loaded with the first such tensor
+
+        return site_of_torch(kernel, views)
+    return get_runtime("mps" if "mps" in devices and setting_now(config.backend) == "auto" else None), views
+
+
+def extent_of(memory: Any) -> Extent:
+    """Where an argument of a runtime lies: a flat array, or what says so itself."""
+    if isinstance(memory, np.ndarray):
+        return Extent(0, address_of(memory), memory.nbytes, memory.size)
+    extent: Extent = memory.extent
+    return extent

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from eas.dtypes import DType
 from eas.errors import ArgumentError, BackendUnavailable
 from eas.interop.views import _TORCH_ONLY, ArgView, _is_torch_tensor, view
+from eas.runtime import get_runtime
 
 Array = NDArray[Any]
 
@@ -16,12 +17,17 @@ Array = NDArray[Any]
 _TORCH_NAMES = {dtype: name.removeprefix("torch.") for name, (dtype, _) in _TORCH_ONLY.items()}
 
 
+def torch_dtype(torch: Any, dtype: DType) -> Any:
+    """How torch calls an element type."""
+    return getattr(torch, _TORCH_NAMES.get(dtype) or dtype.np_compute.name)
+
+
 def is_torch_tensor(value: object) -> bool:
     return _is_torch_tensor(value)
 
 
 def memory_of(tensor: object) -> ArgView:
-    """The CPU memory of a torch tensor, detached from autograd.
+    """The memory of a torch tensor, on the CPU or shared with Metal, detached from autograd.
 
     One that requires grad is read-only here while grad mode is on: autograd would miss writes.
     """
@@ -31,15 +37,20 @@ def memory_of(tensor: object) -> ArgView:
             hint="eas.tensor(x) takes NumPy arrays, lists and buffers too",
         )
     seen = view(tensor, "tensor")
+    if seen.home:
+        from eas.interop.torch_mps import shared_view  # loaded with the first such tensor
+
+        seen = shared_view(seen)
     seen.readonly |= seen.requires_grad_leaf
     return seen
 
 
-def on_cpu(tensor: Any) -> Any:
-    """A torch tensor as strided numbers in CPU memory: itself, or a copy where it is elsewhere."""
+def within_reach(tensor: Any) -> Any:
+    """A torch tensor as strided numbers in memory of the CPU or of Metal: itself, or a copy where it is elsewhere."""
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
-    return tensor if tensor.device.type in ("cpu", "meta") else tensor.detach().cpu()
+    is_near = tensor.device.type in ("cpu", "meta") or (tensor.device.type == "mps" and get_runtime("mps").is_available())
+    return tensor if is_near else tensor.detach().cpu()
 
 
 def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
@@ -51,12 +62,23 @@ def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
     shared = torch.from_numpy(array)
     if dtype in _TORCH_NAMES:
         shared = shared.view(getattr(torch, _TORCH_NAMES[dtype]))
+    return shared if device is None else shared.to(device)
+
+
+def checked_device(device: object) -> Any:
+    """The torch device of that name, or None for none; refused if it is that of Metal and torch has no MPS."""
+    torch = _import_torch()
     if device is None:
-        return shared
+        return None
     wanted = torch.device("mps" if device == "metal" else device)
     if wanted.type == "mps" and not torch.backends.mps.is_available():
         raise BackendUnavailable("to_torch(\"mps\") needs a torch with MPS, which this one is without", hint="x.to_torch() is a tensor on the CPU")
-    return shared.to(wanted)
+    return wanted
+
+
+def from_dlpack(x: Any) -> Any:
+    """A torch tensor on the memory of a DLPack producer."""
+    return _import_torch().from_dlpack(x)
 
 
 def _import_torch() -> Any:

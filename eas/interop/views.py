@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from eas import dtypes
 from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.facts import Extent
 from eas.loading import load
 
 Array = NDArray[Any]
@@ -61,6 +63,42 @@ class ArgView:
         flags = self.array.flags
         return flags.c_contiguous and flags.aligned
 
+    must_finish = False
+    """Whether others use the memory who know nothing of our streams: a launch on it ends before the call returns."""
+
+    @property
+    def home(self) -> object:
+        """What `addresses` are counted in: 0 is the memory of this process."""
+        return 0
+
+    @property
+    def addresses(self) -> Array:
+        """An array that lies as the elements do, for questions of overlap."""
+        return self.array
+
+    @property
+    def extent(self) -> Extent:
+        """Where its elements begin, and how many there are."""
+        address: int = self.addresses.__array_interface__["data"][0]
+        size = math.prod(self.shape)
+        return Extent(self.home, address, size * self.dtype.nbytes, size)
+
+    def reach(self) -> Any:
+        """The memory from the first element to the last, gaps included, as one flat array."""
+        return _reach(self)
+
+    def copied(self) -> Any:
+        """A copy without gaps, as one flat array."""
+        return self.array.copy(order="C").reshape(-1)
+
+    def blank(self) -> Any:
+        """New memory for as many elements."""
+        return np.empty(self.array.size, self.array.dtype)
+
+    def write_back(self, copy: Any) -> None:
+        """Overwrite the elements with those of what `copied` gave, or with a number."""
+        self.array[...] = copy.reshape(self.shape) if isinstance(copy, np.ndarray) else copy
+
     def named(self, name: str) -> ArgView:
         """The same memory under the name of another parameter."""
         return ArgView(
@@ -75,6 +113,28 @@ class ArgView:
 
     def __repr__(self) -> str:
         return f"ArgView({self.name}: {self.dtype}{list(self.shape)}, strides {self.strides}, {self.device})"
+
+
+def _reach(view: ArgView) -> Array:
+    array = view.array
+    if view.is_contiguous:
+        return array.reshape(-1)
+    if any(step < 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)):
+        raise ArgumentError(
+            f"argument {view.name!r} has negative strides {view.strides}, which a kernel that asks for strides cannot take",
+            hint=f"pass np.ascontiguousarray({view.name})",
+        )
+    if not array.flags.aligned:
+        raise ArgumentError(
+            f"argument {view.name!r} is not aligned to its elements, which a kernel that asks for strides needs",
+            hint=f"pass {view.name}.copy()",
+        )
+    return np.lib.stride_tricks.as_strided(array, (reach_of(view.shape, view.strides),), (array.itemsize,))
+
+
+def reach_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last."""
+    return 1 + sum((n - 1) * abs(s) for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
 
 
 def is_scalar(value: object) -> bool:
@@ -155,6 +215,10 @@ def _is_torch_tensor(value: object) -> bool:
 def _torch_view(tensor: Any, name: str) -> ArgView:
     torch = sys.modules["torch"]
     _check_torch(torch, tensor, name)
+    if tensor.device.type == "mps":
+        from eas.interop.torch_mps import TorchMpsView  # it imports this file
+
+        return TorchMpsView(name, tensor)
     data = tensor.detach() if tensor.requires_grad else tensor
     dtype, integer = _TORCH_ONLY.get(str(tensor.dtype), (None, ""))
     if dtype is not None:
@@ -170,7 +234,7 @@ def _torch_view(tensor: Any, name: str) -> ArgView:
 
 
 def _check_torch(torch: Any, tensor: Any, name: str) -> None:
-    """Refuse tensors that are not strided numbers in CPU memory."""
+    """Refuse tensors that are not strided numbers in memory of the CPU or of Metal."""
     device = tensor.device.type
     if tensor.layout is not torch.strided or tensor.is_nested:
         layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
@@ -184,11 +248,8 @@ def _check_torch(torch: Any, tensor: Any, name: str) -> None:
         raise _refusal(
             name, f"is a torch tensor without data ({kind} on {device})", "pass a real tensor"
         )
-    if device != "cpu":
-        when = " in this version" if device == "mps" else ""
-        raise _refusal(
-            name, f"is a torch tensor on {device}, which eas cannot take{when}", "pass x.cpu()"
-        )
+    if device not in ("cpu", "mps"):
+        raise _refusal(name, f"is a torch tensor on {device}, which eas cannot take", "pass x.cpu()")
     if tensor.is_quantized:
         raise _refusal(
             name,
@@ -205,7 +266,9 @@ def _check_torch(torch: Any, tensor: Any, name: str) -> None:
         raise _refusal(name, "is a torch tensor with its negative bit set", "pass x.resolve_neg()")
     try:
         nbytes = tensor.untyped_storage().nbytes()
-    except NotImplementedError:  # a wrapper, as inside of vmap; whoever takes its memory refuses it
+    except NotImplementedError:  # a wrapper, as inside of vmap; whoever takes CPU memory refuses it
+        if device == "mps":
+            raise _refusal(name, "is a torch tensor without memory to share", "") from None
         return
     if nbytes < _reach_nbytes(tensor):
         raise _refusal(
@@ -219,11 +282,8 @@ def _reach_nbytes(tensor: Any) -> int:
     """How far into its storage a tensor reaches."""
     if not tensor.numel():
         return 0
-    if tensor.is_contiguous():
-        last = tensor.numel() - 1
-    else:
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return int((tensor.storage_offset() + last + 1) * tensor.element_size())
+    reach = tensor.numel() if tensor.is_contiguous() else reach_of(tensor.shape, tensor.stride())
+    return int((tensor.storage_offset() + reach) * tensor.element_size())
 
 
 # --- other libraries ----------------------------------------------------------------------------

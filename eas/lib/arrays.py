@@ -12,6 +12,7 @@ import numpy as np
 from eas import dtypes
 from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.lib.torch_arrays import TorchArray
 from eas.tensor import Tensor, empty
 
 # NumPy arrays here; an eas.Tensor has what is asked of them, and may stand in their place.
@@ -85,6 +86,8 @@ def _misfit(out: Array, shape: tuple[int, ...], dtype: Any) -> str:
 
 
 def _new(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+    if isinstance(like, TorchArray):
+        return like.new(shape, as_dtype(dtype))
     if isinstance(like, Tensor):
         return empty(shape, dtype=as_dtype(dtype), device=like.device)
     return empty(shape, dtype=dtype) if isinstance(dtype, DType) else np.empty(shape, dtype)
@@ -92,6 +95,9 @@ def _new(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
 
 def fill(x: Any, value: Any) -> None:
     """Overwrite every element with a number, or with those of an array, unless that is `x` itself."""
+    if isinstance(x, TorchArray):
+        _fill_torch(x, value)
+        return
     memory = x._array if isinstance(x, Tensor) else x
     given = value._array if isinstance(value, Tensor) else value
     if isinstance(given, np.ndarray) and np.may_share_memory(memory, given):
@@ -102,9 +108,18 @@ def fill(x: Any, value: Any) -> None:
         x[...] = value
 
 
+def _fill_torch(x: TorchArray, value: Any) -> None:
+    if not isinstance(value, TorchArray):
+        x.tensor.fill_(value)
+    elif not x.shares_memory(value):
+        x.tensor.copy_(value.tensor)
+
+
 def flat(x: Any, *shape: int) -> Array | None:
     """The same memory in another shape, or None for a strided array, of which only a copy has it."""
     made = x.reshape(shape)
+    if isinstance(x, TorchArray):
+        return made if x.shares_memory(made) else None
     memory, given = (a._array if isinstance(a, Tensor) else a for a in (made, x))
     return made if np.may_share_memory(memory, given) else None
 

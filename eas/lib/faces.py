@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eas.errors import ArgumentError
+from eas.lib.torch_arrays import TorchArray
 from eas.loading import load
 from eas.tensor import Tensor, from_torch
 
@@ -59,11 +60,13 @@ def _on_torch(fn: Fn, args: tuple[Any, ...], kwargs: dict[str, Any], makes_integ
         )
     made = fn(*map(as_array, args), **{name: as_array(a) for name, a in kwargs.items()})
     out = _the_same(made, given)
-    return as_torch(made) if out is None else out
+    return as_torch(made, given[0].device) if out is None else out
 
 
 def _the_same(made: Any, given: list[Any]) -> Any:
     """The torch tensor that was passed as `out`, if there is one."""
+    if isinstance(made, TorchArray):
+        return made.tensor
     if isinstance(made, np.ndarray | Tensor) and made.size:
         memory = made._array if isinstance(made, Tensor) else made
         same = [t for t in given if t.data_ptr() == memory.ctypes.data and t.shape == made.shape]
@@ -72,18 +75,22 @@ def _the_same(made: Any, given: list[Any]) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """The memory of a torch tensor as a NumPy array, or as an eas.Tensor where NumPy lacks the dtype."""
+    """The memory of a torch tensor as a NumPy array, as an eas.Tensor where NumPy lacks the dtype, or itself where torch's stream has it."""
     if not _is_torch_tensor(value):
         return value
+    if value.device.type == "mps":
+        return TorchArray(value)
     shared = from_torch(value)
     return shared.numpy() if shared.dtype.np_storage == shared.dtype.np_compute else shared
 
 
-def as_torch(made: Any) -> Any:
-    """A result as a torch tensor on the same memory."""
+def as_torch(made: Any, device: Any = "cpu") -> Any:
+    """A result as a torch tensor on that device: on the same memory, if it lives there."""
     torch = sys.modules["torch"]
     if isinstance(made, tuple):
-        return tuple(map(as_torch, made))
+        return tuple(as_torch(part, device) for part in made)
+    if isinstance(made, TorchArray):
+        return made.tensor
     if isinstance(made, Tensor):
         return made.to_torch()
-    return torch.from_numpy(np.asarray(made))
+    return torch.from_numpy(np.asarray(made)).to(device)

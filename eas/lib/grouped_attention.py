@@ -25,6 +25,7 @@ from eas.lib.arrays import (
 from eas.lib.attention import attention as plain_attention
 from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import metal_scores, on_metal, tile
+from eas.lib.torch_arrays import TorchArray
 from eas.tensor import Tensor
 
 GROUPED_TILE = (32, 64)  # queries and keys of a block of scores
@@ -243,7 +244,7 @@ def spread_mask(mask: Any, shape: tuple[int, ...]) -> Any:
     need(dtype_of(mask).is_bool or dtype_of(mask).is_float, f"a mask holds bools or floats, got {mask.dtype}")
     array = mask._array if isinstance(mask, Tensor) else mask
     try:
-        wide_mask = np.broadcast_to(array, shape)
+        wide_mask = mask.spread(shape) if isinstance(mask, TorchArray) else np.broadcast_to(array, shape)
     except ValueError:
         need(False, f"a mask of shape {mask.shape} does not broadcast to {shape}")
     made = by_head(wide_mask)

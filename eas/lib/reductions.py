@@ -14,6 +14,7 @@ from eas.dtypes import DType, Kind
 from eas.lib.arrays import Array, check_small, dtype_of, fill, need, result
 from eas.lib.kernels import constexpr, kernel
 from eas.lib.sizes import METAL_NBYTES, flat_block, on_metal, sum_block
+from eas.lib.torch_arrays import TorchArray
 
 HISTOGRAM_KEYS = 1 << 17  # fewest that one program of many counts before it touches shared memory
 HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins: on Metal, or of a small array
@@ -45,19 +46,21 @@ def many_bins_kernel(x, counts, N, BINS, BLOCK: constexpr):
     mk.atomic_add(counts, keys.to(mk.i32), mk.full([BLOCK], 1, mk.i32), (offs < N) & (keys >= 0) & (keys < BINS))
 
 
-def sum(x: Array, *, block: int | None = None) -> Any:
+def sum(x: Any, *, block: int | None = None) -> Any:
     """The sum of all elements as a NumPy scalar: integers in i64 or u64, 16-bit floats in f32.
 
     The partial sums have fixed places, so the result does not depend on the number of threads.
     """
     check_small(x)
     dtype = _sum_dtype(dtype_of(x))
-    sums: Array = x
+    sums: Any = x
     while sums is x or sums.size > 1:
         size = min(block or sum_block(x, sums.size), mk.next_power_of_2(sums.size))
         x, sums = sums, result(None, (mk.cdiv(sums.size, size),), dtype, x)
         partial_sums_kernel[sums.size](x, sums, x.size, BLOCK=size)
-    return np.asarray(sums)[0] if sums.size else dtype.type(0)
+    if not sums.size:
+        return dtype.type(0)
+    return sums[0] if isinstance(sums, TorchArray) else np.asarray(sums)[0]
 
 
 def histogram(x: Array, bins: int, out: Array | None = None, *, block: int | None = None) -> Array:

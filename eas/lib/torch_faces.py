@@ -13,7 +13,7 @@ from eas.errors import ArgumentError
 from eas.lib import activations, gradients, grouped_attention
 from eas.lib.activations import bias_gelu_launch
 from eas.lib.arrays import check_rows, check_vector, need_float
-from eas.lib.faces import as_array
+from eas.lib.faces import as_array, as_torch
 from eas.lib.kernels import Launch
 from eas.lib.log_softmax import log_softmax as _log_softmax
 from eas.lib.log_softmax import row_losses
@@ -33,7 +33,7 @@ Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def memory(x: Any) -> Any:
-    """The memory of a tensor inside of an operator, where it is a plain CPU tensor or None."""
+    """The memory of a tensor inside of an operator, where it is a plain tensor or None."""
     if x is None:
         return None
     if x.dtype in _NUMPY_HAS and x.is_cpu and (x.data_ptr() or not x.numel()):
@@ -159,7 +159,7 @@ def _parts(x: Tensor, vector: Tensor | None, which: int) -> Any:
     if vector is None:
         return None
     kept: dict[Any, Any] = _scratch.__dict__.setdefault("parts", {})
-    key = (which, x.shape, x.dtype)
+    key = (which, x.shape, x.dtype, x.device)
     if key not in kept:
         if len(kept) >= _MAX_SCRATCH:
             kept.clear()
@@ -273,11 +273,7 @@ def _losses_backward(grad0: Tensor, x: Tensor, target: Tensor, out1: Tensor, ign
 @torch_op("eas::cross_entropy_losses", fake=_losses_fake, backward=_losses_backward, differentiates=("x",), autocast=torch.float32)
 def losses_op(x: Tensor, target: Tensor, ignore_index: int) -> Two:
     losses, norms = row_losses(flat(x), flat(target), ignore_index)
-    return _as_torch(losses), _as_torch(norms)
-
-
-def _as_torch(made: Any) -> Tensor:
-    return made.to_torch() if hasattr(made, "to_torch") else torch.from_numpy(made)
+    return as_torch(losses), as_torch(norms)
 
 
 # --- attention ----------------------------------------------------------------------------------

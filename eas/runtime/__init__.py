@@ -100,6 +100,10 @@ class Runtime(ABC):
         """Everything launched before has ended; an asynchronous runtime overrides this."""
         return
 
+    def wait(self) -> None:
+        """Launches with `sync` have ended, for who measures them; others see their results in any case."""
+        return
+
     def prepare(self, executable: Executable) -> None:
         """Compile what a launch would compile first, so that a measured launch does not."""
         return
@@ -129,6 +133,7 @@ class Runtime(ABC):
         for _ in range(repeat):
             start, worked = time.perf_counter(), self.device_seconds()
             self.run(executable, args, grid)
+            self.wait()
             now = self.device_seconds()
             seconds.append(time.perf_counter() - start if now is None or worked is None else now - worked)
         return seconds
@@ -197,6 +202,13 @@ _INSTEAD = {"mps": "set EAS_BACKEND=cpu to run here, or EAS_BACKEND=sim to run t
 def opened_runtimes() -> list[Runtime]:
     """Those that somebody has asked for."""
     return list(_runtimes.values())
+
+
+def add_runtime(name: str, runtime: Runtime) -> Runtime:
+    """Let `synchronize` wait for a runtime that no backend is named after."""
+    with _lock:
+        _runtimes[name] = runtime
+    return runtime
 
 
 def require(runtime: Runtime) -> Runtime:

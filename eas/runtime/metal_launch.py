@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -92,16 +92,22 @@ def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid, tar
     by_name = {a.name: a for a in module.args}
     bound = {index: _buffer(by_name[name], given[name]) for name, index, _ in code.buffers}
     if code.scalars_index is not None:
-        struct = np.zeros(max(code.scalars_nbytes, 1), np.uint8)
-        for name, dtype, offset in code.scalars:
-            data = _scalar(by_name[name], given[name], dtype)
-            struct[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
-        bound[code.scalars_index] = struct
+        bound[code.scalars_index] = scalar_struct(executable, given)
     log = None
     if code.log_index is not None:
         log = MetalLog(code, math.prod(grid))
         bound[code.log_index] = log.words
     return MetalLaunch(code, bound, grid, log)
+
+
+def scalar_struct(executable: MetalExecutable, given: Mapping[str, object]) -> Array:
+    """The bytes of the struct that the scalars of a launch lie in."""
+    code, by_name = executable.metal, {a.name: a for a in executable.module.args}
+    struct = np.zeros(max(code.scalars_nbytes, 1), np.uint8)
+    for name, dtype, offset in code.scalars:
+        data = _scalar(by_name[name], given[name], dtype)
+        struct[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
+    return struct
 
 
 def _buffer(arg: Arg, given: object) -> Array:

@@ -25,7 +25,7 @@ analysis cost ranges indexing uniformity
 passes | frontend mk
 schedule
 codegen | metal_sim metal_native metal_fake runtime
-interop
+interop _torch_mps
 summary warm_start
 compiler lowering
 kernel retraces autotune launch_arguments
@@ -34,7 +34,7 @@ tensor
 torch_op
 torch_quick
 lib
-testing
+testing torch_mps_stand_in
 __init__ __main__ doctor verify
 """
 
