@@ -145,4 +145,6 @@ MUTANTS = (
     Mutant("short numbers below the largest one are all", "eas/schedule/narrow_integers.py", 'is_outside = rw.emit("gt", number, most) if name', 'is_outside = rw.emit("ge", number, most) if name', f"tests/backend/test_narrow_integers.py -k ends_of_a_short {CPU}"),
     Mutant("32 bytes are 64, natively", "eas/runtime/launch_llvm.py", "%low6 = and i64 %word, 63", "%low6 = and i64 %word, 31", "tests/unit/test_fast_launch.py -k of_alignment"),
     Mutant("32 bytes are 64", "eas/launch_arguments.py", "return address_of(arrays[fact.arg]) % 64 == 0", "return address_of(arrays[fact.arg]) % 32 == 0", "tests/unit/test_facts.py -k alignment"),
+    Mutant("equal floats are added as one product", "eas/passes/derive_inductions.py", "    if param.type.dtype.is_float and not param.type.is_pointer:\n", "    if False:\n", f"tests/backend/test_control.py -k equal_floats {CPU}"),
+    Mutant("what an assertion sees behind the edge is not computed", "eas/schedule/contractions.py", "(user.op.is_pure and user.op.has(Trait.ELEMENTWISE) and not user.regions)", "(user.op.has(Trait.ELEMENTWISE) and not user.regions)", f"tests/backend/test_contractions.py -k that_are_seen {CPU}"),
 )  # fmt: skip

@@ -238,3 +238,35 @@ def test_columns_two_apart_end_with_the_last(backend, dtype, columns):
             y[row * 2 * columns :][: 2 * columns - 1 : 2] = values
         launch(backend, every_other, a, y, c, columns, k, grid=-(-columns // block), BM=m, BN=block, BK=32)
     np.testing.assert_array_equal(c, a @ b)
+
+
+@eas.kernel
+def seen_product(a, b, y, seen, M, N, K, FORM: eas.constexpr, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Elements behind the edges are what the sum began with; the store leaves them out, something else looks at them."""
+    rows, cols, k = mk.program_id(0) * BM + mk.arange(0, BM), mk.program_id(1) * BN + mk.arange(0, BN), mk.arange(0, BK)
+    acc = mk.full([BM, BN], 5.0)
+    for s in range(0, K, BK):
+        x = mk.load(a, rows[:, None] * K + (s + k)[None, :], (rows[:, None] < M) & ((s + k)[None, :] < K), other=0.0)
+        w = mk.load(b, (s + k)[:, None] * N + cols[None, :], ((s + k)[:, None] < K) & (cols[None, :] < N), other=0.0)
+        acc = mk.dot(x, w, acc)
+    inside = (rows[:, None] < M) & (cols[None, :] < N)
+    mk.store(y, rows[:, None] * N + cols[None, :], acc, inside)
+    place = mk.program_id(0) * mk.num_programs(1) + mk.program_id(1)
+    if FORM == "assert":
+        mk.device_assert(mk.where(inside, True, acc == 5.0), "an element behind the edge")
+    elif FORM == "sum":
+        mk.store(seen, place, mk.sum(mk.where(inside, 0.0, acc)))
+    else:
+        mk.store(seen, place, mk.max(mk.where(inside, 5.0, acc)) * BM * BN)
+
+
+@pytest.mark.parametrize("form", ["assert", "sum", "max"])
+def test_elements_behind_the_edges_that_are_seen(backend, form):
+    (m, n, k), bm, bn = (37, 45, 50), 32, 32
+    a, b = np.abs(small_integers(m, k)).astype(np.float32) + 1, np.abs(small_integers(k, n)).astype(np.float32) + 1
+    y, seen = np.zeros((m, n), np.float32), np.zeros((2, 2), np.float32)
+    launch(backend, seen_product, a, b, y, seen, m, n, k, grid=(2, 2), FORM=form, BM=bm, BN=bn, BK=16)
+    np.testing.assert_array_equal(y, a @ b + 5)
+    counts = np.array([[min(bm, m - i * bm) * min(bn, n - j * bn) for j in range(2)] for i in range(2)])
+    want = {"assert": 0 * counts, "sum": 5 * (bm * bn - counts), "max": 0 * counts + 5 * bm * bn}[form]
+    np.testing.assert_array_equal(seen, want)

@@ -362,3 +362,27 @@ def test_loops_without_blocks_inside_of_loops_with_blocks(backend, n):
     total = x * sum(range(n))
     np.testing.assert_array_equal(out, total + n)
     np.testing.assert_array_equal(y, [total, total + 1] if n else 0 * y)
+
+
+@eas.kernel
+def growing_kernel(out, whole, n, step, amount, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    total, count = i.to(out.dtype) * 0.25, i + 7
+    for _ in range(n):
+        total += step.to(out.dtype)
+        count += amount
+    mk.store(out, i, total)
+    mk.store(whole, i, count)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["f32", "f16"])
+def test_sums_of_equal_floats_round_at_every_step(backend, dtype):
+    """A product would round once; integers, which wrap, may be multiplied."""
+    for n, step, amount in ((0, 0.1, 5), (1, 0.1, -5), (300, 0.1, 2**30), (300, -0.7, -(2**31))):
+        out, whole = np.zeros(40, dtype), np.zeros(40, np.int32)
+        launch(backend, growing_kernel, out, whole, n, step, amount, grid=1, BLOCK=40)
+        want = np.arange(40).astype(dtype) * dtype(0.25)
+        for _ in range(n):
+            want = want + dtype(step)
+        np.testing.assert_array_equal(out, want)
+        np.testing.assert_array_equal(whole, (np.arange(40) + 7 + n * amount).astype(np.int64).astype(np.int32))
