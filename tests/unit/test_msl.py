@@ -101,6 +101,27 @@ def test_barriers_name_the_memory_that_threads_share(shared, reads):
         assert ("mem_device" in flag) >= reads, flags
 
 
+@eas.kernel
+def counted_kernel(x, DTYPE: eas.constexpr, BLOCK: eas.constexpr):
+    t = mk.tid(0, BLOCK)
+    before = mk.alloc_tg(3, mk.u8)
+    bins = mk.alloc_tg(BLOCK, DTYPE)
+    mk.store(before, t % 3, mk.to_u8(t))
+    mk.store(bins, t, mk.cast(0, DTYPE))
+    mk.barrier()
+    mk.atomic_add(bins, t % 4, mk.cast(1, DTYPE))
+    mk.barrier()
+    mk.store(x, t, mk.cast(mk.load(bins, t), mk.i32) + mk.cast(mk.load(before, t % 3), mk.i32))
+
+
+@pytest.mark.parametrize("dtype", [mk.u8, mk.i16, mk.i32], ids=str)
+def test_narrow_elements_of_atomics_lie_in_whole_words(dtype):
+    """An atomic changes the word around them, which must be aligned, wherever the compiler puts the memory before it."""
+    text = counted_kernel.to_msl(np.zeros(32, np.int32), DTYPE=dtype, BLOCK=32)
+    (line,) = [line for line in text.splitlines() if "threadgroup" in line and " bins[" in line]
+    assert ("alignas(4)" in line) == (dtype.bits < 32)
+
+
 def test_too_many_buffers_are_refused():
     names = [f"b{i}" for i in range(31)]
     lines = "\n".join(f"    mk.store({n}, t, s)" for n in names)
