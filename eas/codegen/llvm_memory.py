@@ -51,7 +51,7 @@ def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         word = "sext" if inst.operands[1].dtype.is_signed else "zext"
         offset = (
             t.convert(word, offset, "i64")
-            if offset.text.startswith(("%", "<"))
+            if offset.lanes > 1 or offset.text.startswith("%")
             else Reg(offset.text, "i64")
         )
     lanes = max(pointer.lanes, offset.lanes)

@@ -148,7 +148,7 @@ def _is_plain_divisor(t: Text, b: Reg) -> bool:
     """One number in all lanes that needs no care: neither 0 nor -1."""
     if b.text.startswith("%"):
         return False
-    number = b.text.strip("<>").split(", ")[0].split(" ")[-1]
+    number = b.text.removeprefix(f"splat ({b.element} ").removesuffix(")")
     is_uniform = t.splat(Reg(number, b.element), b.lanes).text == b.text
     return is_uniform and number.lstrip("-").isdigit() and int(number) not in (0, -1)
 

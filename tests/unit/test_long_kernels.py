@@ -343,3 +343,16 @@ def test_kernels_of_very_many_blocks_run(tmp_path, monkeypatch):
     for j in range(60):
         want[2 * j + 1 : 150 + j] = X[j + 1 : 150]
     np.testing.assert_array_equal(y, want)
+
+
+@eas.kernel
+def quotients(x, y, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mk.store(y, i, mk.load(x, i) // 7)
+
+
+def test_numbers_in_all_lanes_are_known_to_divisions():
+    text = quotients.compile(*(np.ones(64, np.int32) for _ in range(2)), BLOCK=64).variant().llvm
+    assert "x i32> %t" in text
+    assert "splat (i32 7)" in text
+    assert "sitofp" not in text, "which is how lanes are divided by numbers that differ"
