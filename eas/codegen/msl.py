@@ -25,6 +25,7 @@ from eas.codegen.msl_text import (
     comment,
     gathered,
     infix,
+    kernel_name,
     named,
     with_guard,
 )
@@ -110,14 +111,14 @@ class Emitter:
         self._used: dict[str, str] = {}
         self._levels: Levels | None = None
         buffers = [a.name for a in module.args if a.is_buffer]
-        self.scope = Scope((*_BUILTINS, "args", "log", *_helper_names()))
+        self.scope = Scope((*_BUILTINS, "args", "log"))
         self.buffer_names = {name: self.scope.claim(name) for name in buffers}
 
     # --- the function ---------------------------------------------------------------------------
 
     def kernel(self) -> MetalCode:
         module = self.module
-        name = Scope(_helper_names()).claim(module.name)
+        name = kernel_name(module.name)
         buffers, scalars, offset = self._arguments()
         self.lines._depth = 1
         self.region(module.body)
@@ -215,8 +216,7 @@ class Emitter:
         """Metal's function, or ours that lets NaN through unless fast math promises that there is none."""
         if self.math == "fast":
             return function
-        self.library.add(f"nan_{function}:{t}", text)
-        return f"nan_{function}"
+        return self.library.add(f"nan_{function}:{t}", text)
 
     def range_of(self, value: Value) -> Range:
         return self._ranges[value]
@@ -456,9 +456,3 @@ def _sites(module: IRModule, resting: frozenset[Inst]) -> _Sites:
             found[operand] += found[inst.out]
     sites.update(found)
     return sites
-
-
-def _helper_names() -> tuple[str, ...]:
-    from eas.codegen.msl_helpers import FUNCTIONS, MAKERS
-
-    return (*MAKERS, *FUNCTIONS)

@@ -104,11 +104,11 @@ def _by_exchange(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value 
     pointer = inst.operands[0]
     dtype, space = pointer.dtype, SPACES[pointer.type.space]
     name = f"atomic_{kind}_{dtype.name}"
-    m.library.add(f"{name}:{space}", _loop(name, kind, dtype, space))
+    ours = m.library.add(f"{name}:{space}", _loop(name, kind, dtype, space))
     if dtype.bits >= 32:
-        return call(name, m.address(pointer, mask), *xs)
+        return call(ours, m.address(pointer, mask), *xs)
     base, offset = m.pointer(pointer, mask)
-    return call(name, base, offset if offset is not None else literal(0, dtypes.i32), *xs)
+    return call(ours, base, offset if offset is not None else literal(0, dtypes.i32), *xs)
 
 
 _WHOLE = """\

@@ -48,8 +48,8 @@ def elements(m: Emitter, pointer: Value) -> str:
 
 def _both(m: Emitter, pointer: Value, matrix: str) -> str:
     t = type_name(pointer.dtype)
-    m.library.add(f"elements:{t}", _ELEMENTS.format(t=t))
-    return f"elements({matrix})"
+    ours = m.library.add(f"elements:{t}", _ELEMENTS.format(t=t))
+    return f"{ours}({matrix})"
 
 
 def quotient(offset: Expr | None, n: int) -> str:

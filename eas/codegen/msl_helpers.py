@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from eas.codegen.msl_types import type_name, unsigned_name
 from eas.dtypes import DType
 
 AXES = "xyzw"
+PREFIX = "eas_"  # `Scope` gives it to nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +70,32 @@ class Library:
             self._texts[name, t, 1] = made.text()
         if lanes > 1:
             self._texts.setdefault((name, t, lanes), made.spread(lanes))
-        return made.name
+        return own(made.name)
 
     def text(self, name: str) -> str:
-        """Ask for a helper that stands for itself."""
-        self._texts.setdefault((name, "", 1), FUNCTIONS[name])
-        return name
+        """Ask for a helper that stands for itself; its name in the text."""
+        return self.add(name, FUNCTIONS[name])
 
-    def add(self, name: str, text: str) -> str:
-        """A helper that its user wrote for this kernel."""
-        self._texts.setdefault((name, "", 1), text)
-        return name
+    def add(self, key: str, text: str) -> str:
+        """A helper that its user wrote for this kernel; what stands before a colon in `key` is its name. Its name in the text."""
+        self._texts.setdefault((key, "", 1), text)
+        return own(key.partition(":")[0])
 
     def texts(self) -> Iterable[str]:
-        return self._texts.values()
+        """The texts, in which helpers and what they call carry our prefix."""
+        names = {name for text in self._texts.values() for name in _DEFINED.findall(text)}
+        if not names:
+            return []
+        ours = re.compile(rf"(?<![\w.])({'|'.join(sorted(names))})(?=\()")
+        return [ours.sub(lambda found: own(found[1]), text) for text in self._texts.values()]
+
+
+_DEFINED = re.compile(r"^inline [^(\n]*?(\w+)\(", re.M)
+
+
+def own(name: str) -> str:
+    """A name of ours in the text: no name of a user starts so, and none of Metal."""
+    return f"{PREFIX}{name}"
 
 
 def _two(t: str) -> tuple[tuple[str, str], ...]:

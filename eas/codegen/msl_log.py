@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eas import dtypes
+from eas.codegen.msl_helpers import own
 from eas.codegen.msl_text import Expr, call
 from eas.codegen.msl_types import type_name
 from eas.dtypes import DType
@@ -67,12 +68,12 @@ def device_assert(m: Emitter, inst: Inst) -> None:
     """`report_failure` where the condition does not hold (and the mask does)."""
     condition, *mask = (m.use(v) for v in inst.operands)
     m.places.append((inst["message"], inst.loc))
-    m.library.add("report_failure", _FAIL)
+    report = m.library.add("report_failure", _FAIL)
     failed = f"!{condition.at(15)}"
     if mask:
         failed = f"{mask[0].at(5)} && {failed}"
     log, gid = m.log(), m.builtin("gid")
-    m.lines.add(f"if ({failed}) report_failure({log}, {len(m.places) - 1}, {gid});")
+    m.lines.add(f"if ({failed}) {report}({log}, {len(m.places) - 1}, {gid});")
 
 
 def device_print(m: Emitter, inst: Inst) -> None:
@@ -84,16 +85,16 @@ def device_print(m: Emitter, inst: Inst) -> None:
     record = _open(m, m.builtin("tid"), len(words))
     with m.lines.block(f"if ({record})"):
         for k, word in enumerate(words):
-            m.lines.add(f"put_value({record}, {k}, {word});")
+            m.lines.add(f"{own('put_value')}({record}, {k}, {word});")
 
 
 def _open(m: Emitter, element: str, values: int) -> str:
     """Make a record; the name of the variable that points to it."""
-    m.library.add("new_record", _RECORD)
+    new = m.library.add("new_record", _RECORD)
     if values:
         m.library.add("put_value", _PUT)
     record = m.scope.claim("record")
-    m.lines.add(f"device uint *{record} = new_record({m.log()}, {len(m.logs) - 1}, {m.builtin('gid')}, {element}, {values});")
+    m.lines.add(f"device uint *{record} = {new}({m.log()}, {len(m.logs) - 1}, {m.builtin('gid')}, {element}, {values});")
     return record
 
 
@@ -112,12 +113,12 @@ def write_log(m: Emitter, inst: Inst) -> None:
 
 def _put_block(m: Emitter, record: str, first: int, pointer: Value, dtype: DType, size: int) -> None:
     if size == 1:
-        m.lines.add(f"put_value({record}, {first}, {_word(m, m.element(pointer), dtype).text});")
+        m.lines.add(f"{own('put_value')}({record}, {first}, {_word(m, m.element(pointer), dtype).text});")
         return
     i = m.scope.claim("i")
     value = Expr(f"{m.address(pointer).at(16)}[{i}]")
     with m.lines.block(f"for (int {i} = 0; {i} < {size}; ++{i})"):
-        m.lines.add(f"put_value({record}, {f'{first} + ' if first else ''}{i}, {_word(m, value, dtype).text});")
+        m.lines.add(f"{own('put_value')}({record}, {f'{first} + ' if first else ''}{i}, {_word(m, value, dtype).text});")
 
 
 def _word(m: Emitter, x: Expr, dtype: DType) -> Expr:

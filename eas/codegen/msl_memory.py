@@ -56,10 +56,10 @@ def _philox(m: Emitter, inst: Inst) -> None:
     lanes = max(x.lanes for x in xs)
     if lanes > 1:
         raise Unsupported("philox of vectors has no spelling in Metal", loc=inst.loc)
-    m.library.text("philox")
+    ours = m.library.text("philox")
     counter, key = call("uint4", *xs[:4]), call("uint2", *xs[4:])
     name = m.scope.claim(next((v.hint for v in inst.outs if v.hint), "random"))
-    m.lines.add(f"uint4 {name} = philox({counter.text}, {key.text});")
+    m.lines.add(f"uint4 {name} = {ours}({counter.text}, {key.text});")
     for out, axis in zip(inst.outs, AXES, strict=True):
         m.exprs[out] = named(f"{name}.{axis}")
 

@@ -91,8 +91,8 @@ def _fold(name: str) -> Spelling:
         dtype, x = inst.out.dtype, xs[0]
         if dtype.bits == 64:
             m.library.add("shuffle_64", _SHUFFLE_64)
-            m.library.add(f"fold_{name}", _FOLD_64.format(name=name, combine=_COMBINE[name]))
-            return call(f"fold_{name}", x, _lane(m), _lanes(m))
+            ours = m.library.add(f"fold_{name}", _FOLD_64.format(name=name, combine=_COMBINE[name]))
+            return call(ours, x, _lane(m), _lanes(m))
         if not dtype.is_float:
             return call(f"simd_{name}", x)
         if name in ("max", "min"):
@@ -119,12 +119,12 @@ def _prefix(kind: str, name: str) -> Spelling:
             function = f"simd_prefix_{kind}_{name}"
             return _rounded(function, x, dtype) if dtype.is_float else call(function, x)
         m.library.add("shuffle_64", _SHUFFLE_64)
-        m.library.add(f"prefix_{name}", _PREFIX_64.format(name=name, combine=_COMBINE[name]))
+        ours = m.library.add(f"prefix_{name}", _PREFIX_64.format(name=name, combine=_COMBINE[name]))
         if kind == "inclusive":
-            return call(f"prefix_{name}", x, _lane(m))
+            return call(ours, x, _lane(m))
         neutral = "0" if name == "sum" else "1"
-        m.library.add(f"before_{name}", _EXCLUSIVE_64.format(name=name, neutral=neutral))
-        return call(f"before_{name}", x, _lane(m))
+        ours = m.library.add(f"before_{name}", _EXCLUSIVE_64.format(name=name, neutral=neutral))
+        return call(ours, x, _lane(m))
 
     return spell
 
@@ -158,10 +158,10 @@ def _moved(m: Emitter, name: str, inst: Inst, x: Expr, n: Expr, is_wide: bool) -
     }[name]
     if is_wide:
         m.library.add("shuffle_64", _SHUFFLE_64)
-        m.library.add("from_lane_64", _FROM_LANE_64)
+        ours = m.library.add("from_lane_64", _FROM_LANE_64)
     else:
-        m.library.add("from_lane", _FROM_LANE)
-    return call("from_lane_64" if is_wide else "from_lane", x, source, _lane(m), _lanes(m))
+        ours = m.library.add("from_lane", _FROM_LANE)
+    return call(ours, x, source, _lane(m), _lanes(m))
 
 
 def _ballot(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:

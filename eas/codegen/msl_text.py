@@ -137,9 +137,29 @@ INFINITY NAN HUGE_VAL M_PI M_E INT_MAX INT_MIN UINT_MAX FLT_MAX FLT_MIN HALF_MAX
 I complex y0 y1 j0 j1 gamma signgam unix linux
 """
 RESERVED = frozenset(_WORDS.split()) | frozenset(keyword.kwlist)
-_PLAIN = re.compile(r"[^0-9A-Za-z_]")
+# Names of these forms may be macros, types or ours, in this version of Metal or the next.
+_TYPE = r"(?:bool|u?char|u?short|u?int|u?long|half|b?float|double|size|ptrdiff)\d*(?:x\d+)?(?:_t)?"
+_RISKY = re.compile(rf"[A-Z][A-Z0-9_]+|eas_\w*|{_TYPE}|\w+_t|(?:packed|simdgroup|atomic|metal)_\w+")
+# A kernel stands beside all that Metal's headers declare, where a variable would hide it.
+_RISKY_KERNEL = re.compile(
+    r"(?:std|mpp|simd|quad|quadgroup|threadgroup|thread|threads|texture|depth|sampler|mem|memory|mesh|object|vertex|fragment|intersection|intersect|raytracing|visible|imageblock|"
+    r"numeric|tensor|cooperative|make|is|has|as|os|air|bias|level|gradient|min|max|lod|primitive|render|patch|indirect|command|ray|triangle|bounding|instance|curve|function|layout)(?:_\w+|\d\w*)?"
+)
+_PLAIN = re.compile(r"[^0-9A-Za-z_]+|__+")
 _NOT_SHOWN = re.compile(r"[^ ->@-\[\]-~]")  # also `?`, of which trigraphs are made
 _COPY = re.compile(r"\.\d+$")
+
+
+def _spelt(name: str) -> str:
+    """A name that nobody else gives a meaning: Metal, its headers and our own functions have none that ends in an underscore."""
+    return f"{name}_" if name in RESERVED or _RISKY.fullmatch(name) else name
+
+
+def kernel_name(wish: str) -> str:
+    """The name of a kernel's function: that of the user, with `_kernel` behind what Metal's headers may declare; nothing there ends so."""
+    name = Scope().claim(wish)
+    is_risky = name.endswith("_") or (_RISKY_KERNEL.fullmatch(name) and not name.endswith("_kernel"))
+    return f"{name.rstrip('_')}_kernel" if is_risky else name
 
 
 class Scope:
@@ -153,14 +173,13 @@ class Scope:
     def claim(self, wish: str) -> str:
         """A valid, unused identifier as near to the wish as possible."""
         # `x.1` is how the printed IR tells a second x apart; a module from the cache has such names.
-        base = _PLAIN.sub("_", _COPY.sub("", wish)).strip("_") or "v"
+        base = _PLAIN.sub("_", _COPY.sub("", wish)).strip("_") or "v"  # two underscores in a row belong to compilers
         base = f"v{base}" if base[0].isdigit() else base
-        name = f"{base}_" if base in RESERVED else base
         number = self._next.get(base, 0)
-        name = f"{base}_{number}" if number else name
+        name = _spelt(f"{base}_{number}" if number else base)
         while name in self._taken:
             number += 1
-            name = f"{base}_{number}"
+            name = _spelt(f"{base}_{number}")
         self._next[base] = number + 1
         self._taken.add(name)
         self._blocks[-1].append(name)
@@ -174,8 +193,9 @@ class Scope:
         freed = self._blocks.pop()
         self._taken.difference_update(freed)
         for name in freed:
-            self._next.pop(name, None)
-            self._next.pop(name.rpartition("_")[0], None)
+            base = name.rstrip("_")
+            self._next.pop(base, None)
+            self._next.pop(base.rpartition("_")[0], None)
 
 
 def comment(text: str) -> str:

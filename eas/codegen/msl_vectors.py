@@ -152,8 +152,7 @@ def _as_vector(inst: Inst, whole: Expr) -> Expr:
 def _helper(m: Emitter, name: str, inst: Inst, space: str, t: str, text: str) -> str:
     """Aligned and packed forms of one type and space have different names."""
     name = name if dict(inst.attrs).get("aligned") else f"{name}_packed"
-    m.library.add(f"{name}:{space}:{t}{width(m, inst)}", text.replace(f" {name.removesuffix('_packed')}(", f" {name}(", 1))
-    return name
+    return m.library.add(f"{name}:{space}:{t}{width(m, inst)}", text.replace(f" {name.removesuffix('_packed')}(", f" {name}(", 1))
 
 
 def vstore(m: Emitter, inst: Inst) -> None:

@@ -57,7 +57,7 @@ def carried_kernel(x, y, n, K: eas.constexpr, BLOCK: eas.constexpr):
 def test_vectors_go_around_loops_as_values():
     text = _text(carried_kernel, F32, F32, 4, K=1, BLOCK=256)
     assert "float4 best = float4(0.0f);" in text
-    assert re.search(r"best = nan_max\(best, ", text)
+    assert re.search(r"best = eas_nan_max\(best, ", text)
     assert not re.search(r"float\w* \w+\[\d+\];", text.replace("threadgroup float", "")), "no array of the thread is left"
 
 

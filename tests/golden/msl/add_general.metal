@@ -8,12 +8,12 @@ struct add_kernel_args {
     int n;
 };
 
-inline float4 masked_load_packed(device const float *from, bool4 mask, float4 other) {
+inline float4 eas_masked_load_packed(device const float *from, bool4 mask, float4 other) {
     if (all(mask)) return float4(*(device const packed_float4 *)from);
     return float4(mask.x ? from[0] : other.x, mask.y ? from[1] : other.y, mask.z ? from[2] : other.z, mask.w ? from[3] : other.w);
 }
 
-inline void masked_store_packed(device float *to, float4 value, bool4 mask) {
+inline void eas_masked_store_packed(device float *to, float4 value, bool4 mask) {
     if (all(mask)) {
         *(device packed_float4 *)to = packed_float4(value);
     } else {
@@ -38,7 +38,7 @@ kernel void add_kernel(
     int4 i = start_x + (at + int4(0, 1, 2, 3));
     bool4 mask = i < args.n;
     int i_1 = start_x + at;
-    float4 sum = masked_load_packed(x + i_1, mask, float4(0.0f)) + masked_load_packed(y + i_1, mask, float4(0.0f));
+    float4 sum = eas_masked_load_packed(x + i_1, mask, float4(0.0f)) + eas_masked_load_packed(y + i_1, mask, float4(0.0f));
     threadgroup_barrier(mem_flags::mem_device);
-    masked_store_packed(out + i_1, sum, mask);
+    eas_masked_store_packed(out + i_1, sum, mask);
 }

@@ -10,7 +10,7 @@ struct dropout_kernel_args {
     int seed;
 };
 
-inline uint4 philox(uint4 counter, uint2 key) {
+inline uint4 eas_philox(uint4 counter, uint2 key) {
     for (int round = 0; round < 10; ++round) {
         uint2 high = mulhi(uint2(0xD2511F53u, 0xCD9E8D57u), counter.xz);
         uint2 low = uint2(0xD2511F53u, 0xCD9E8D57u) * counter.xz;
@@ -38,7 +38,7 @@ kernel void dropout_kernel(
     for (int r = 0; r < 4; ++r) {
         int at_1 = at + r;
         int i = start_x + at_1;
-        uint4 random = philox(uint4(uint(i), 0u, 0u, 0u), uint2(converted_1, converted_2));
+        uint4 random = eas_philox(uint4(uint(i), 0u, 0u, 0u), uint2(converted_1, converted_2));
         int bitcast = as_type<int>(random.x);
         bool keep = float(bitcast < 0 ? int(-uint(bitcast) - 1u) : bitcast) * 4.6566126e-10f >= args.p;
         float value = i < args.n ? x[i] : 0.0f;

@@ -10,19 +10,19 @@ struct attention_kernel_args {
     float scale;
 };
 
-inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+inline thread float2 &eas_elements(thread simdgroup_float8x8 &matrix) {
     return reinterpret_cast<thread float2 &>(matrix.thread_elements());
 }
 
-inline float nan_max(float a, float b) {
+inline float eas_nan_max(float a, float b) {
     return isnan(a) || a > b ? a : b;
 }
 
-inline float2 nan_max(float2 a, float2 b) {
-    return float2(nan_max(a.x, b.x), nan_max(a.y, b.y));
+inline float2 eas_nan_max(float2 a, float2 b) {
+    return float2(eas_nan_max(a.x, b.x), eas_nan_max(a.y, b.y));
 }
 
-inline thread half2 &elements(thread simdgroup_half8x8 &matrix) {
+inline thread half2 &eas_elements(thread simdgroup_half8x8 &matrix) {
     return reinterpret_cast<thread half2 &>(matrix.thread_elements());
 }
 
@@ -91,7 +91,7 @@ kernel void attention_kernel(
         for (int r = 0; r < 8; r += 2) {
             int column = first_column_1 + r * 4;
             float2 start_2 = *(threadgroup const float2 *)(start + column);
-            elements(scores[r / 2]) = start_2;
+            eas_elements(scores[r / 2]) = start_2;
         }
 #pragma unroll
         for (int k_1 = 0; k_1 < 64; k_1 += 8) {
@@ -113,16 +113,16 @@ kernel void attention_kernel(
             int column = first_column_1 + r * 4;
             int2 cols_1 = first + (column + int2(0, 1));
             int rows = start_x + at;
-            float2 scores_2 = elements(scores[r / 2]);
+            float2 scores_2 = eas_elements(scores[r / 2]);
             float2 scores_3 = select(float2(-INFINITY), scores_2, cols_1 <= rows);
             scores_1[r / 2] = scores_3;
-            largest = nan_max(largest, scores_3);
+            largest = eas_nan_max(largest, scores_3);
         }
-        float folded = nan_max(largest.x, largest.y);
+        float folded = eas_nan_max(largest.x, largest.y);
         float other = simd_shuffle_xor(folded, 1);
-        float larger = nan_max(folded, other);
+        float larger = eas_nan_max(folded, other);
         float other_1 = simd_shuffle_xor(larger, 8);
-        float new_best = nan_max(best, nan_max(larger, other_1));
+        float new_best = eas_nan_max(best, eas_nan_max(larger, other_1));
         float alpha = precise::exp2(best - new_best);
 #pragma unroll
         for (int r = 0; r < 8; r += 2) {
@@ -145,15 +145,15 @@ kernel void attention_kernel(
         }
 #pragma unroll
         for (int r = 0; r < 16; r += 2) {
-            float2 acc_1 = elements(acc[r / 2]);
-            elements(acc[r / 2]) = acc_1 * alpha;
+            float2 acc_1 = eas_elements(acc[r / 2]);
+            eas_elements(acc[r / 2]) = acc_1 * alpha;
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
         for (int k_1 = 0; k_1 < 32; k_1 += 8) {
             simdgroup_half8x8 held_tile;
             simdgroup_half8x8 values_tile[8];
-            elements(held_tile) = held[k_1 / 8];
+            eas_elements(held_tile) = held[k_1 / 8];
 #pragma unroll
             for (int j = 0; j < 8; ++j) {
                 simdgroup_load(values_tile[j], values + k_1 * 72 + j * 8, 72);
@@ -180,7 +180,7 @@ kernel void attention_kernel(
 #pragma unroll
     for (int r = 0; r < 16; r += 2) {
         int column = first_column_1 + r * 4;
-        float2 acc_1 = elements(acc[r / 2]);
+        float2 acc_1 = eas_elements(acc[r / 2]);
         int rows = start_x + at;
         int mine = product + rows * 64 + column;
         if (rows < args.n) *(device half2 *)(out + mine) = half2(acc_1 * ratio);

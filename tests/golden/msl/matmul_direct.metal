@@ -9,7 +9,7 @@ struct matmul_whole_kernel_args {
     int K;
 };
 
-inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+inline thread float2 &eas_elements(thread simdgroup_float8x8 &matrix) {
     return reinterpret_cast<thread float2 &>(matrix.thread_elements());
 }
 
@@ -66,7 +66,7 @@ kernel void matmul_whole_kernel(
     for (int r = 0; r < 32; r += 2) {
         int row = first_row + (r >> 3) * 8;
         int column = first_column + (r >> 1 & 3) * 8;
-        float2 acc_1 = elements(acc[r / 2]);
+        float2 acc_1 = eas_elements(acc[r / 2]);
         int rows_1 = start_y + row;
         int cols_1 = start_x + column;
         *(device half2 *)(c + (rows_1 * args.N + cols_1)) = half2(acc_1);

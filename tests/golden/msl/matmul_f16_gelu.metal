@@ -10,7 +10,7 @@ struct matmul_gelu_kernel_args {
     int K;
 };
 
-inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+inline thread float2 &eas_elements(thread simdgroup_float8x8 &matrix) {
     return reinterpret_cast<thread float2 &>(matrix.thread_elements());
 }
 
@@ -87,7 +87,7 @@ kernel void matmul_gelu_kernel(
     for (int r = 0; r < 32; r += 2) {
         int row = first_row_2 + (r >> 3) * 8;
         int column = first_column_2 + (r >> 1 & 3) * 8;
-        float2 acc_1 = elements(acc[r / 2]);
+        float2 acc_1 = eas_elements(acc[r / 2]);
         int cols = start_x + column;
         float2 z = acc_1 + float2(cols < args.N ? *(device const half2 *)(bias + cols) : half2(0.0h));
         float2 z_1 = 0.5f * z * (1.0f + precise::tanh(0.7978846f * (z + 0.044715f * z * z * z)));

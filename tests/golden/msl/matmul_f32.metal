@@ -10,7 +10,7 @@ struct matmul_kernel_args {
     int K;
 };
 
-inline thread float2 &elements(thread simdgroup_float8x8 &matrix) {
+inline thread float2 &eas_elements(thread simdgroup_float8x8 &matrix) {
     return reinterpret_cast<thread float2 &>(matrix.thread_elements());
 }
 
@@ -88,7 +88,7 @@ kernel void matmul_kernel(
         int column = first_column_2 + (r >> 1 & 3) * 8;
         int rows = start_y + row;
         int cols = start_x + column;
-        float2 acc_1 = elements(acc[r / 2]);
+        float2 acc_1 = eas_elements(acc[r / 2]);
         if (rows < args.M && cols < args.N) *(device float2 *)(c + (rows * args.N + cols)) = acc_1;
     }
 }

@@ -8,7 +8,7 @@ struct argmax_kernel_args {
     int n_cols;
 };
 
-inline float nan_simd_max(float x) {
+inline float eas_nan_simd_max(float x) {
     float result = simd_max(x);
     return simd_any(isnan(x)) ? float(NAN) : result;
 }
@@ -36,7 +36,7 @@ kernel void argmax_kernel(
         best = mask ? best : values_1;
         best_at = mask ? best_at : at_1;
     }
-    float group_max = nan_simd_max(best);
+    float group_max = eas_nan_simd_max(best);
     int group_min = simd_min(best == group_max || isnan(best) ? best_at : 2147483647);
     int high = t >> 5;
     if ((t & 31) == 0) {

@@ -8,11 +8,11 @@ struct softmax_kernel_args {
     int n_cols;
 };
 
-inline float nan_max(float a, float b) {
+inline float eas_nan_max(float a, float b) {
     return isnan(a) || a > b ? a : b;
 }
 
-inline float nan_simd_max(float x) {
+inline float eas_nan_simd_max(float x) {
     float result = simd_max(x);
     return simd_any(isnan(x)) ? float(NAN) : result;
 }
@@ -32,7 +32,7 @@ kernel void softmax_kernel(
     bool mask = at < args.n_cols;
     int sum = start + at;
     float4 values = mask ? *(device const float4 *)(x + sum) : float4(-INFINITY);
-    float group_max = nan_simd_max(nan_max(nan_max(values.x, values.y), nan_max(values.z, values.w)));
+    float group_max = eas_nan_simd_max(eas_nan_max(eas_nan_max(values.x, values.y), eas_nan_max(values.z, values.w)));
     int high = t >> 5;
     bool mask_1 = (t & 31) == 0;
     if (mask_1) {
@@ -42,7 +42,7 @@ kernel void softmax_kernel(
     float largest = largest_parts[0];
 #pragma unroll
     for (int part = 1; part < 8; ++part) {
-        largest = nan_max(largest, largest_parts[part]);
+        largest = eas_nan_max(largest, largest_parts[part]);
     }
     float4 exps = precise::exp(values - largest);
     float group_sum = simd_sum(exps.x + exps.y + (exps.z + exps.w));
