@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from eas import dtypes
 from eas.dtypes import DType, Kind
 from eas.errors import ArgumentError
 from eas.interop import dlpack_metal
-from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, view
+from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, is_of_mlx, view
 
 Array = NDArray[Any]
 
@@ -220,6 +221,8 @@ def _ask(producer: Any) -> object:
             hint="eas.tensor(x) takes NumPy arrays, torch tensors, lists and buffers",
         )
     try:
+        if is_of_mlx(producer):
+            sys.modules["mlx.core"].eval(producer)
         _check_device(int(producer.__dlpack_device__()[0]), f"the {kind}")
         if not _NUMPY_HAS_VERSIONS:
             return producer.__dlpack__()

@@ -289,7 +289,8 @@ def _reach_nbytes(tensor: Any) -> int:
 # --- other libraries ----------------------------------------------------------------------------
 
 _DLPACK_CPU = 1
-_IMMUTABLE = ("jax", "jaxlib")  # they export DLPack memory as writable that they never change
+_METAL = 8
+_IMMUTABLE = ("jax", "jaxlib", "mlx")  # they export DLPack memory as writable that they never change
 
 
 def _protocol_of(value: object) -> Callable[[Any, str], ArgView] | None:
@@ -307,15 +308,20 @@ def _protocol_of(value: object) -> Callable[[Any, str], ArgView] | None:
 def _dlpack_view(value: Any, name: str) -> ArgView:
     kind = type(value)
     device = int(value.__dlpack_device__()[0])
-    if device != _DLPACK_CPU:
+    if device not in (_DLPACK_CPU, _METAL):
         raise _refusal(
             name,
-            f"has type {kind.__name__} and lives on DLPack device {device}, a kernel needs CPU memory",
+            f"has type {kind.__name__} and lives on DLPack device {device}, a kernel needs memory of the CPU or of Metal",
             "copy it to the CPU",
         )
     load("eas.interop.dlpack")
     from eas.interop import dlpack  # it imports this file
 
+    if device == _METAL or is_of_mlx(value):
+        try:
+            return dlpack.memory_of(value).named(name)
+        except ArgumentError as error:
+            raise ArgumentError(f"argument {name!r}: {error.message}", hint=error.hint) from None
     try:
         array = np.from_dlpack(dlpack.WithMemory(value))
     except dlpack.NoMemory as error:
@@ -327,6 +333,11 @@ def _dlpack_view(value: Any, name: str) -> ArgView:
             "np.asarray(x)",
         ) from None
     return _shared_view(array, value, name, readonly=kind.__module__.split(".")[0] in _IMMUTABLE)
+
+
+def is_of_mlx(value: object) -> bool:
+    """Whether it is an array of MLX, which is computed when somebody asks for it."""
+    return type(value).__module__.partition(".")[0] == "mlx"
 
 
 def _interface_view(value: Any, name: str) -> ArgView:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from eas.errors import ArgumentError
+from eas.interop.views import is_of_mlx
 from eas.lib.torch_arrays import TorchArray
 from eas.loading import load
-from eas.tensor import Tensor, from_torch
+from eas.tensor import Tensor, from_torch, tensor
 
 Fn = Callable[..., Any]
 
@@ -31,6 +32,8 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
         nonlocal face
         first = args[0] if args else next(iter(kwargs.values()), None)
         if type(first) is np.ndarray or not _is_torch_tensor(first):
+            if is_of_mlx(first):  # read-only: what is made is a tensor of eas
+                return fn(*map(_of_eas, args), **{name: _of_eas(a) for name, a in kwargs.items()})
             return fn(*args, **kwargs)
         if gradient_args and len(args) <= gradient_args and kwargs.get("out") is None:
             if face is None:
@@ -42,6 +45,10 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
         return _on_torch(fn, args, kwargs, makes_integers)
 
     return call
+
+
+def _of_eas(value: Any) -> Any:
+    return tensor(value) if is_of_mlx(value) else value
 
 
 def _is_torch_tensor(value: object) -> bool:
