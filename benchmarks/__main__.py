@@ -33,6 +33,11 @@ def main() -> None:
 
         print(run_sweeps(budget, options.threads))
         return
+    if options.launch_cost:
+        from benchmarks.launch_cost import main as run_launch_cost
+
+        run_launch_cost()
+        return
     if options.compile:
         from benchmarks.compile_times import run_compile_times
 
@@ -86,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--argmax", action="store_true", help="places of the extremes of rows of every dtype and many lengths, beside NumPy and C")
     parser.add_argument("--compile", type=int, nargs="?", const=250, metavar="N", help="compile times of long kernels at N (250) and 4N statements, and their ratio")
     parser.add_argument("--backend", default="cpu", help="with --compile: cpu, sim or interp (cpu)")
+    parser.add_argument("--launch-cost", action="store_true", help="host time of launches one by one and as a captured graph, on the backend of EAS_BACKEND")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     return parser.parse_args()
 

@@ -18,6 +18,7 @@ if "t" in getattr(sys, "abiflags", "") or not getattr(sys, "_is_gil_enabled", la
 if TYPE_CHECKING:
     from eas import dtypes, lib, mk, runtime
     from eas.autotune import Config, autotune
+    from eas.capture import Graph, capture
     from eas.compiler import CompiledKernel
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
@@ -53,9 +54,11 @@ _HOMES = {
     "CompiledKernel": "eas.compiler",
     "Config": "eas.autotune",
     "Event": "eas.runtime.streams",
+    "Graph": "eas.capture",
     "Kernel": "eas.kernel",
     "Stream": "eas.runtime.streams",
     "autotune": "eas.autotune",
+    "capture": "eas.capture",
     "constexpr": "eas.frontend.constexpr",
     "current_stream": "eas.runtime.streams",
     "kernel": "eas.kernel",
@@ -75,6 +78,7 @@ __all__ = [
     "CompiledKernel",
     "Config",
     "Event",
+    "Graph",
     "Kernel",
     "MemoryStats",
     "Stream",
@@ -82,6 +86,7 @@ __all__ = [
     "__version__",
     "arange",
     "autotune",
+    "capture",
     "constexpr",
     "current_stream",
     "dtypes",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from eas import config, dtypes
+from eas.capture import Captured, Graph, capturing
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
 from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
 from eas.facts import holds
@@ -91,7 +92,7 @@ class Kernel:
                         return None
                 if self._tensor_repeats and self._repeat_on_tensors(args, kwargs, _grid):
                     return None
-            elif self._tensor_repeats and _shape is None and _nthreads is None and _tptg is None:
+            elif self._tensor_repeats and (not SPECIAL or capturing() is None) and _shape is None and _nthreads is None and _tptg is None:
                 if _grid is not None and type(_grid) is not tuple:
                     _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
                 if self._repeat_on_tensors(args, kwargs, _grid, (_sync, _stream)):
@@ -304,11 +305,26 @@ class Kernel:
             return None
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
         sync = sync or staged.has_copies or sys.is_finalizing()  # no thread can be started then
+        graph = capturing() if SPECIAL else None
+        if graph is not None:
+            self._capture(graph, compiled, staged, grid)
+            return None
         lane = None if stream is None and not SPECIAL else lane_of(stream, staged.runtime)
         if lane or not (sync and self._repeat(compiled, staged, grid)):
             self._run(compiled, staged, grid, sync, lane)
         staged.staging.finish()
         return compiled._repeaters.get(staged.runtime.name)
+
+    def _capture(self, graph: Graph, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> None:
+        if staged.has_copies:
+            raise LaunchError(f"{self.__name__} would run on a copy of an argument, which a graph cannot capture", hint="pass contiguous arrays, or let the kernel ask for strides")
+
+        def choose(values: list[Any]) -> tuple[Variant, list[Any]]:
+            arrays = {name: values[self._index[name]] for name in staged.arrays}
+            variant = self._variant(compiled, values, arrays, staged.runtime.ignored_facts)
+            return variant, [values[self._index[name]] for name in compiled.arg_names]
+
+        graph.add(Captured(self.__name__, staged.runtime, staged.values, grid, choose, staged.staging.written()))
 
     def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)

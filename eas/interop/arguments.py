@@ -74,6 +74,10 @@ class Staging:
                 use.view.write_back(use.copy)
             use.view.note_write()
 
+    def written(self) -> tuple[ArgView, ...]:
+        """What a kernel writes, of the arguments that it runs on themselves."""
+        return tuple(use.view for use in self._uses if use.written)
+
     def _in_place(self, view: ArgView, written: bool) -> Any:
         use = _Use(view, None)
         use.written = written

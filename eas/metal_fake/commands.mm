@@ -537,12 +537,13 @@ static void place(FakeQueue* queue, FakeItem* item) {
     FakeCommandBuffer* buffer_;
     FakeItem* item_;
     FakePipeline* pipeline_;
+    const FakeFunction* function_;  // of the pipeline
     FakeBuffer* bound_[kFakeSlots];
     NSUInteger offsets_[kFakeSlots];
     char* bytes_[kFakeSlots];
     NSUInteger lengths_[kFakeSlots];
     uint32_t threadgroup_[kFakeSlots];
-    unsigned epoch_;
+    unsigned epoch_, used_;  // slots below `used_` may be bound
     BOOL isEnded_;
 }
 - (instancetype)initOn:(FakeCommandBuffer*)buffer item:(FakeItem*)item {
@@ -563,6 +564,7 @@ static void place(FakeQueue* queue, FakeItem* item) {
     if (![self mayUse:0 of:1 for:"setComputePipelineState:"]) return;
     if (!state) eas_fake_note("setComputePipelineState: nil");
     pipeline_ = (FakePipeline*)state;
+    function_ = pipeline_.function;
 }
 - (void)setBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index {
     if (![self mayUse:index of:kFakeSlots for:"setBuffer:offset:atIndex:"]) return;
@@ -572,6 +574,8 @@ static void place(FakeQueue* queue, FakeItem* item) {
     bytes_[index] = nullptr;
     bound_[index] = given;
     offsets_[index] = offset;
+    if (index >= used_) used_ = static_cast<unsigned>(index) + 1;
+    if (given.isTracked) item_->hasTracked = YES;
 }
 - (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
     if (![self mayUse:index of:kFakeSlots for:"setBytes:length:atIndex:"]) return;
@@ -581,14 +585,16 @@ static void place(FakeQueue* queue, FakeItem* item) {
     memcpy(bytes_[index], bytes, length);
     lengths_[index] = length;
     bound_[index] = nil;
+    if (index >= used_) used_ = static_cast<unsigned>(index) + 1;
 }
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index {
     if (![self mayUse:index of:kFakeSlots for:"setThreadgroupMemoryLength:atIndex:"]) return;
     if (length % 16) return eas_fake_note("setThreadgroupMemoryLength: %lu is no multiple of 16", length);
     threadgroup_[index] = static_cast<uint32_t>(length);
+    if (index >= used_) used_ = static_cast<unsigned>(index) + 1;
 }
 - (BOOL)isComplete {
-    const FakeFunction* f = pipeline_.function;
+    const FakeFunction* f = function_;
     uint64_t total = f->static_nbytes;
     for (unsigned i = 0; i < f->n_parameters; i++) {
         const FakeParameter& p = f->parameters[i];
@@ -609,20 +615,19 @@ static void place(FakeQueue* queue, FakeItem* item) {
     return YES;
 }
 - (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)threads {
-    if (isIdle || ![self mayUse:0 of:1 for:"dispatchThreadgroups:threadsPerThreadgroup:"]) return;
+    if (isIdle || (isEnded_ && ![self mayUse:0 of:1 for:"dispatchThreadgroups:threadsPerThreadgroup:"])) return;
     if (!pipeline_) return eas_fake_note("dispatchThreadgroups: no pipeline");
     NSUInteger count = threads.width * threads.height * threads.depth;
-    if (!count || count > pipeline_.maxTotalThreadsPerThreadgroup) return eas_fake_note("dispatchThreadgroups: %lu threads of a threadgroup", count);
+    if (!count || count > function_->max_threads) return eas_fake_note("dispatchThreadgroups: %lu threads of a threadgroup", count);
     if (!groups.width || !groups.height || !groups.depth) return eas_fake_note("dispatchThreadgroups: an empty grid");
     if (![self isComplete]) return;
-    FakeCommand* c = [FakeCommand new];
+    FakeCommand* c = [FakeCommand alloc];
     c->kind = kDispatch;
     c->epoch = epoch_;
     c->pipeline = pipeline_;
-    for (unsigned i = 0; i < kFakeSlots; i++) {
+    for (unsigned i = 0; i < used_; i++) {
         c->bound[i] = bound_[i];
         c->offsets[i] = offsets_[i];
-        if (bound_[i].isTracked) item_->hasTracked = YES;
         if (bytes_[i]) c->bytes[i] = static_cast<char*>(memcpy(malloc(lengths_[i]), bytes_[i], lengths_[i]));
         c->threadgroup[i] = threadgroup_[i];
     }

@@ -256,8 +256,6 @@ struct Header {  // stands before every object
 constexpr uint32_t kAlive = 0x0B1EC7A5, kDead = 0xDEADB10C;
 pthread_mutex_t weak_lock = PTHREAD_MUTEX_INITIALIZER;
 char mistake_text[256];
-Map<long> live;
-pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 
 Header* header(objc_object* object) { return reinterpret_cast<Header*>(object) - 1; }
 
@@ -265,13 +263,7 @@ void note_mistake(const char* what, Class* cls) {
     if (!mistake_text[0]) snprintf(mistake_text, sizeof mistake_text, "%s of %s", what, cls ? cls->name : "an object");
 }
 
-void count_live(Class* cls, long by) {
-    pthread_mutex_lock(&live_lock);
-    long* n = live.find(cls);
-    if (n) *n += by;
-    else live.put(cls, by);
-    pthread_mutex_unlock(&live_lock);
-}
+void count_live(Class* cls, long by) { __atomic_add_fetch(&cls->live, by, __ATOMIC_RELAXED); }
 
 }  // namespace
 
@@ -280,11 +272,8 @@ extern "C" void eas_objc_clear_mistake() { mistake_text[0] = 0; }
 
 long objc::live_objects(const char* class_name) {
     long total = 0;
-    pthread_mutex_lock(&live_lock);
-    for (size_t i = 0; i < live.capacity; i++)
-        if (live.slots[i].key && (!class_name || !strcmp(static_cast<const Class*>(live.slots[i].key)->name, class_name)))
-            total += live.slots[i].value;
-    pthread_mutex_unlock(&live_lock);
+    for (size_t i = 0; i < class_count; i++)
+        if (!class_name || !strcmp(classes[i]->name, class_name)) total += __atomic_load_n(&classes[i]->live, __ATOMIC_RELAXED);
     return total;
 }
 

@@ -45,7 +45,7 @@ struct Class {
     Class* isa;
     Class* super;
     const char* name;
-    int64_t version;
+    int64_t live;  // "version" to the compiler, which leaves it 0: the objects that are alive
     int64_t info;
     int64_t nbytes;  // negative until the class is loaded: the bytes of its own variables
     IvarList* ivars;

@@ -190,6 +190,23 @@ void drop_reference(Stream* stream);
 // Encode a command. 0, its number and its ticket; 1 if it depends on a failed launch, whose number is given; -1 and a Python error.
 int encode(Stream* stream, const Command* command, uint64_t* number, uint64_t* ticket);
 int encode_copy(Stream* stream, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number);
+uint32_t spans_of(const Command* command, Span* spans);
+// Encodes what differs from the command before it in the same encoder, or (null) all of it.
+void dispatch(id<MTLComputeCommandEncoder> encoder, const Command* command, const Command* before);
+
+// Several commands that count as one launch.
+struct Whole {
+    const char* name;
+    const Span* spans;
+    uint32_t n_spans;
+    PyObject* kept;
+    uint32_t n_ops;
+    bool is_first;  // of its launch: later parts may follow a failed one, and are told when they have ended
+};
+
+// As `encode`; the block encodes the commands.
+int encode_whole(Stream* stream, const Whole& whole, uint64_t* number, uint64_t* ticket, void (^commands)(id<MTLComputeCommandEncoder>));
+uint64_t refuse_whole(const Stream* stream, const Whole& whole, uint64_t root);
 // A launch that is not run: it depends on one that failed.
 uint64_t refuse(const Stream* stream, const Command* command, uint64_t root);
 // All that comes later in the stream waits for a ticket of another one; 0, or -1 and a Python error.
@@ -213,9 +230,15 @@ struct PlanObject {
 };
 
 extern PyTypeObject* plan_type;
+// What a plan encodes for this memory and these constants, which must live as long as the command; false with a Python error.
+bool fill_command(const PlanObject* plan, PyObject* memory, const char* constants, Py_ssize_t constants_nbytes, Command* command);
 // Encodes; 0, or -1 and a Python error. A launch that depends on a failed one fails too, or, if it is waited for, raises.
 int launch(Stream* stream, const Command* command, bool is_awaited, uint64_t* number, uint64_t* ticket);
 int add_launch(PyObject* module);
+
+// --- graph.mm -------------------------------------------------------------------------------------
+
+int add_graph(PyObject* module);
 
 // --- repeat.mm ------------------------------------------------------------------------------------
 

@@ -359,7 +359,7 @@ static void add(Stream* s, Launch* launch, uint32_t n_ops) {
     if (is_due || batch == s->oldest) commit(s);  // the oldest: the GPU has nothing else to do for this stream
 }
 
-static uint32_t spans_of(const Command* c, Span* spans) {
+uint32_t spans_of(const Command* c, Span* spans) {
     for (uint32_t i = 0; i < c->count; i++) {
         const Binding& b = c->bindings[i];
         uint64_t begin = b.buffer->address + b.offset;
@@ -377,13 +377,66 @@ static Launch* launch_of(const Stream* s, const Command* c, const Span* spans) {
     return launch;
 }
 
-static void dispatch(id<MTLComputeCommandEncoder> encoder, const Command* c) {
-    [encoder setComputePipelineState:(__bridge id<MTLComputePipelineState>)c->pipeline->state];
-    for (uint32_t i = 0; i < c->count; i++)
-        [encoder setBuffer:(__bridge id<MTLBuffer>)c->bindings[i].buffer->buffer offset:c->bindings[i].offset atIndex:c->indices[i]];
-    if (c->constants_nbytes) [encoder setBytes:c->constants length:c->constants_nbytes atIndex:c->constants_index];
+static bool is_bound(const Command* before, uint32_t index, const Binding& binding) {
+    for (uint32_t i = 0; before && i < before->count; i++)
+        if (before->indices[i] == index) return before->bindings[i].buffer == binding.buffer && before->bindings[i].offset == binding.offset;
+    return false;
+}
+
+static bool has_constants(const Command* before, const Command* c) {
+    return before && before->constants_index == c->constants_index && before->constants_nbytes == c->constants_nbytes && !memcmp(before->constants, c->constants, c->constants_nbytes);
+}
+
+void dispatch(id<MTLComputeCommandEncoder> encoder, const Command* c, const Command* before) {
+    if (!before || before->pipeline != c->pipeline) [encoder setComputePipelineState:(__bridge id<MTLComputePipelineState>)c->pipeline->state];
+    for (uint32_t i = 0; i < c->count; i++) {
+        const Binding& b = c->bindings[i];
+        if (!is_bound(before, c->indices[i], b)) [encoder setBuffer:(__bridge id<MTLBuffer>)b.buffer->buffer offset:b.offset atIndex:c->indices[i]];
+    }
+    if (c->constants_nbytes && !has_constants(before, c)) [encoder setBytes:c->constants length:c->constants_nbytes atIndex:c->constants_index];
     [encoder dispatchThreadgroups:MTLSize{c->groups[0], c->groups[1], c->groups[2]} threadsPerThreadgroup:MTLSize{c->threads[0], c->threads[1], c->threads[2]}];
 }
+
+static Launch* launch_of(const Stream* s, const Whole& whole) {
+    Launch* launch = new_launch(whole.name, whole.spans, whole.n_spans, &whole.kept, 1);
+    launch->stream = static_cast<int>(s->index);
+    return launch;
+}
+
+int encode_whole(Stream* s, const Whole& whole, uint64_t* number, uint64_t* ticket, void (^commands)(id<MTLComputeCommandEncoder>)) {
+    @autoreleasepool {
+        if (enter(s, whole.spans, whole.n_spans, nullptr, 0)) return -1;
+        const Failure* before = whole.is_first ? failure_before(whole.spans, whole.n_spans, n_launches + 1) : nullptr;
+        if (before) {
+            *number = root_of(before);
+            pthread_mutex_unlock(&state_lock);
+            return 1;
+        }
+        id<MTLComputeCommandEncoder> encoder = the_encoder(s);
+        if (needs_barrier(s, whole.spans, whole.n_spans)) {
+            [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
+            s->n_barriers++;
+        }
+        commands(encoder);
+        Launch* launch = launch_of(s, whole);
+        *number = launch->number = ++n_launches;
+        *ticket = s->ticket;
+        add(s, launch, whole.n_ops);
+        pthread_mutex_unlock(&state_lock);
+        release_garbage();
+        return 0;
+    }
+}
+
+static uint64_t refused(Launch* launch, uint64_t root) {
+    pthread_mutex_lock(&state_lock);
+    uint64_t number = launch->number = ++n_launches;
+    note_failure(launch, number, "dependency", "", root);
+    pthread_mutex_unlock(&state_lock);
+    return number;
+}
+
+uint64_t refuse_whole(const Stream* s, const Whole& whole, uint64_t root) { return refused(launch_of(s, whole), root); }
 
 int encode(Stream* s, const Command* c, uint64_t* number, uint64_t* ticket) {
     @autoreleasepool {
@@ -401,7 +454,7 @@ int encode(Stream* s, const Command* c, uint64_t* number, uint64_t* ticket) {
             [encoder memoryBarrierWithScope:MTLBarrierScopeBuffers];
             s->n_barriers++;
         }
-        dispatch(encoder, c);
+        dispatch(encoder, c, nullptr);
         Launch* launch = launch_of(s, c, spans);
         *number = launch->number = ++n_launches;
         *ticket = s->ticket;
@@ -415,12 +468,7 @@ int encode(Stream* s, const Command* c, uint64_t* number, uint64_t* ticket) {
 uint64_t refuse(const Stream* s, const Command* c, uint64_t root) {
     Span spans[kSlots];
     spans_of(c, spans);
-    Launch* launch = launch_of(s, c, spans);
-    pthread_mutex_lock(&state_lock);
-    uint64_t number = launch->number = ++n_launches;
-    note_failure(launch, number, "dependency", "", root);
-    pthread_mutex_unlock(&state_lock);
-    return number;
+    return refused(launch_of(s, c, spans), root);
 }
 
 int encode_copy(Stream* s, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number) {

@@ -65,6 +65,20 @@ static bool read_memory(const PlanObject* p, PyObject* memory, Command* c) {
     return true;
 }
 
+bool fill_command(const PlanObject* p, PyObject* memory, const char* constants, Py_ssize_t constants_nbytes, Command* c) {
+    if (constants_nbytes > kMaxConstant) {
+        raise_error("use", "kernel %s has %zd bytes of scalars; Metal takes %d", p->pipeline->name, constants_nbytes, kMaxConstant);
+        return false;
+    }
+    c->pipeline = p->pipeline;
+    c->count = p->count;
+    c->constants = constants;
+    c->constants_nbytes = static_cast<uint32_t>(constants_nbytes);
+    c->constants_index = p->constants_index;
+    memcpy(c->threads, p->threads, sizeof c->threads);
+    return read_memory(p, memory, c);
+}
+
 int launch(Stream* stream, const Command* c, bool is_awaited, uint64_t* number, uint64_t* ticket) {
     int rc = encode(stream, c, number, ticket);
     if (rc != 1) return rc;
@@ -86,15 +100,8 @@ static PyObject* plan_call(PyObject* object, PyObject* args, PyObject*) {
     unsigned long long log = 0;
     Command c{};
     if (!PyArg_ParseTuple(args, "O!O!y#(III)pO|K", stream_type, &stream, &PyTuple_Type, &memory, &constants, &constants_nbytes, &c.groups[0], &c.groups[1], &c.groups[2], &is_awaited, &c.owner, &log)) return nullptr;
-    if (constants_nbytes > kMaxConstant) return raise_error("use", "kernel %s has %zd bytes of scalars; Metal takes %d", p->pipeline->name, constants_nbytes, kMaxConstant);
-    if (!read_memory(p, memory, &c)) return nullptr;
-    c.pipeline = p->pipeline;
-    c.count = p->count;
-    c.constants = constants;
-    c.constants_nbytes = static_cast<uint32_t>(constants_nbytes);
-    c.constants_index = p->constants_index;
+    if (!fill_command(p, memory, constants, constants_nbytes, &c)) return nullptr;
     c.log = reinterpret_cast<const volatile uint32_t*>(log);
-    memcpy(c.threads, p->threads, sizeof c.threads);
     uint64_t number, ticket;
     if (launch(reinterpret_cast<StreamObject*>(stream)->state, &c, is_awaited, &number, &ticket)) return nullptr;
     return Py_BuildValue("(KK)", static_cast<unsigned long long>(number), static_cast<unsigned long long>(ticket));

@@ -17,7 +17,7 @@ static PyMethodDef functions[] = {
 };
 
 static int fill(PyObject* module) {
-    return add_errors(module) || add_memory(module) || add_library(module) || add_stream(module) || add_launch(module) || add_repeat(module) ? -1 : 0;
+    return add_errors(module) || add_memory(module) || add_library(module) || add_stream(module) || add_launch(module) || add_repeat(module) || add_graph(module) ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void*>(fill)}, {}};

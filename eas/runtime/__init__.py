@@ -19,6 +19,7 @@ from eas.runtime.streams import Lane, Stream, WaitingLane
 if TYPE_CHECKING:
     from eas.ir import IRModule
     from eas.runtime.launch_site import LaunchCode, LaunchSite
+    from eas.runtime.recordings import Recording, Step
 
 __all__ = [
     "BACKENDS",
@@ -95,6 +96,12 @@ class Runtime(ABC):
     def launch_code(self, executable: Executable) -> LaunchCode | None:
         """What they call for a variant that was launched before; None: every launch of it has something to say."""
         return None
+
+    def record(self, steps: Sequence[Step]) -> Recording:
+        """Launches that will be made again and again, ready to run."""
+        from eas.runtime.recordings import OneByOne
+
+        return OneByOne(self, steps)
 
     def synchronize(self) -> None:
         """Everything launched before has ended; an asynchronous runtime overrides this."""

@@ -22,6 +22,7 @@ from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.launch_site import LaunchCode, LaunchSite
 from eas.runtime.native_pool import MAX_THREADS, pool
+from eas.runtime.recordings import OneByOne, Recording, Step
 from eas.runtime.streams import Lane
 from eas.types import Type
 
@@ -148,7 +149,7 @@ def _code(native: Any) -> jit.LoadedCode:
 
 
 MAX_SHORT_WORK = 1_000_000  # operations on elements: a millisecond or a few
-_MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool
+MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool
 
 
 class CpuRuntime(Runtime):
@@ -186,7 +187,7 @@ class CpuRuntime(Runtime):
             return
         stop_word = ctypes.c_int32(0)
         task = functools.partial(_execute, native, kernel, slots, grid, record, tuple(args), log, stop_word)
-        threads = min(num_threads(), _MAX_QUEUE_THREADS)
+        threads = min(num_threads(), MAX_QUEUE_THREADS)
         self.queue.submit(task, config.max_in_flight(), spans, threads, name=native.name, in_order=prints, stop_word=stop_word, lane=own)
 
     def new_lane(self) -> Lane:
@@ -209,6 +210,13 @@ class CpuRuntime(Runtime):
         if native.loaded is None or getattr(native.native, "logs", None):
             return None
         return LaunchCode(native.loaded, native.native.places)
+
+    def record(self, steps: Sequence[Step]) -> Recording:
+        if any(self.loaded(cast(NativeExecutable, step.executable)).logs for step in steps):
+            return OneByOne(self, steps)
+        from eas.runtime.cpu_replay import CpuRecording
+
+        return CpuRecording(self, steps)
 
     def prepare(self, executable: Executable) -> None:
         self.loaded(cast(NativeExecutable, executable))

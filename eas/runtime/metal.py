@@ -28,6 +28,8 @@ from eas.runtime.launch_site import LaunchCode, LaunchSite
 from eas.runtime.metal_failures import Failures, Logged, refusal
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
 from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
+from eas.runtime.metal_replay import recorded
+from eas.runtime.recordings import OneByOne, Recording, Step
 from eas.runtime.streams import SPECIAL, Lane, Mark, Stream, lane_of
 from eas.schedule.metal_target import MetalTarget
 
@@ -263,9 +265,20 @@ class MetalRuntime(Runtime):
         places = {a.name: i for i, a in enumerate(executable.module.args)}
         slots = tuple(places[name] for name, _, _ in code.buffers)
         scalars = tuple((places[name], offset, dtype.nbytes) for name, dtype, offset in code.scalars)
-        plan = self._plan(code, tuple((index, is_written) for _, index, is_written in code.buffers))
+        plan = self.plan(executable.name, code)
         nbytes = 0 if code.scalars_index is None else max(code.scalars_nbytes, 1)
         return LaunchCode(MetalEntry(self.extension().Entry(plan, slots, scalars, nbytes, (len(places), ENDS, OBJECTS))), ())
+
+    def record(self, steps: Sequence[Step]) -> Recording:
+        return recorded(self, steps) or OneByOne(self, steps)
+
+    def place_of(self, array: np.ndarray) -> Place | None:
+        """Where an array lies in memory of the GPU, or None."""
+        return self.memory.place_of(address_of(array), array.nbytes) if array.nbytes else Place(self.memory.nothing, 0, 0)
+
+    def plan(self, name: str, code: MetalCode) -> Any:
+        """The prepared launch of a kernel without a log."""
+        return self._told(name, lambda: self._plan(code, tuple((index, is_written) for _, index, is_written in code.buffers)))
 
     def aim(self, sync: bool, stream: Stream | None) -> Callable[..., object] | None:
         lane = lane_of(stream, self) if stream is not None or SPECIAL else None
@@ -298,8 +311,7 @@ class MetalRuntime(Runtime):
         places, foreign = {}, []
         for index, is_written in written.items():
             array = launch.bound[index]
-            address = address_of(array)
-            found = self.memory.place_of(address, array.nbytes) if array.nbytes else Place(self.memory.nothing, 0, 0)
+            address, found = address_of(array), self.place_of(array)
             if found is None:
                 foreign.append(Region(address, address + array.nbytes, is_written))
             else:

@@ -28,7 +28,7 @@ codegen | metal_sim metal_native metal_fake runtime
 interop _torch_mps
 summary warm_start
 compiler lowering
-kernel retraces autotune launch_arguments
+kernel retraces autotune launch_arguments capture
 lazy
 tensor
 torch_op

@@ -1,0 +1,57 @@
+"""Launches that are prepared once and run again as one: what a runtime makes of a captured graph."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from eas.runtime.launch_queue import Span
+from eas.runtime.streams import Lane
+
+if TYPE_CHECKING:
+    from eas.runtime import Executable, Grid, Runtime
+
+
+class Step(NamedTuple):
+    """One launch, as `Runtime.run` takes it."""
+
+    executable: Executable
+    args: Sequence[object]
+    grid: Grid
+
+
+class Recording(ABC):
+    """Launches in their order."""
+
+    @abstractmethod
+    def run(self, *, sync: bool, lane: Lane | None) -> None:
+        """Run all of them again; with `sync` the results are in memory afterwards."""
+
+
+class OneByOne(Recording):
+    """For launches that have something to do in Python: messages, copies, a backend without native replay."""
+
+    def __init__(self, runtime: Runtime, steps: Sequence[Step]) -> None:
+        self._runtime, self._steps = runtime, tuple(steps)
+
+    def run(self, *, sync: bool, lane: Lane | None) -> None:
+        for step in self._steps:
+            self._runtime.run(step.executable, step.args, step.grid, sync=sync, lane=lane)
+
+
+def united(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The same bytes as few spans: those that are written, and those that are read."""
+    found: list[Span] = []
+    for span in sorted(spans, key=lambda s: (s.is_written, s.begin)):
+        if found and found[-1].is_written == span.is_written and span.begin <= found[-1].end:
+            found[-1] = Span(found[-1].begin, max(found[-1].end, span.end), span.is_written)
+        else:
+            found.append(span)
+    return tuple(found)
+
+
+def name_of(steps: Sequence[Step]) -> str:
+    """What errors call a graph."""
+    names = list(dict.fromkeys(step.executable.name for step in steps))
+    return f"a graph of {len(steps)} launches of {', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
