@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
 import hashlib
@@ -80,6 +81,7 @@ class Library:
         self.name = printable(name)
         self.language = language
         self.sanitize = config.sanitize() if sanitize is None else sanitize
+        self._math_mode = math_mode
         self._flags = toolchain.kernel_flags(language, math_mode, self.sanitize)
         plain = source
         if include or _DIRECTIVE.search(source):
@@ -138,6 +140,15 @@ class Library:
         """Raise what Metal's compiler refuses in the text or in any of its kernels; no code is made."""
         toolchain.check_library(self._with_entries(self._source.kernels), self.name, self.text, self._flags)
         toolchain.check_spaces(self._plain, self.name, self.text)
+
+    def register_twin(self) -> Library | None:
+        """The same text, compiled to look for values that nobody has set; None where the compiler cannot."""
+        flags = toolchain.register_flags(self.language, self._math_mode)
+        if flags is None:
+            return None
+        twin = copy.copy(self)
+        twin._flags, twin._kernels, twin._code, twin._lock = flags, {}, {}, new_lock()
+        return twin
 
     def _with_entries(self, kernels: Sequence[KernelSource]) -> str:
         entries = "".join(_entry_text(i, k) for i, k in enumerate(kernels))
@@ -220,7 +231,24 @@ class Kernel:
         self.max_total_threads = source.max_threads or 1024
         self.static_threadgroup_nbytes = 0
         """Of the variables that the kernel declares; known after its first launch."""
+        self.has_checked_registers = False
         self._code = code
+
+    @functools.cached_property
+    def register_twin(self) -> Kernel | None:
+        """This kernel, compiled to look for values that nobody has set; None if that is not possible."""
+        library = self.library.register_twin()
+        try:
+            return None if library is None else library.kernel(self.name)
+        except MetalSourceError as error:
+            if "stack frame size" in str(error):  # unoptimised, it needs more stack than a thread has
+                return None
+            raise
+
+    @property
+    def entry(self) -> int:
+        """The address of its code."""
+        return self._code.entry
 
     @property
     def buffers(self) -> tuple[Parameter, ...]:

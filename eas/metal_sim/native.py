@@ -32,6 +32,10 @@ class Kind(IntEnum):
     PRIVATE_BOUNDS = 14
     NEEDS_FINER = 15
     READ_ONLY = 16
+    MISSING_LANE = 17
+    ALIASED = 18
+    DIVERGENT_MATRIX = 19
+    UNSET = 20
 
 
 class Report(ctypes.Structure):
@@ -49,7 +53,9 @@ class Config(ctypes.Structure):
 
 
 class Region(ctypes.Structure):
-    _fields_ = (("start", ctypes.c_ulong), ("nbytes", ctypes.c_ulong))
+    _fields_ = (
+        ("start", ctypes.c_ulong), ("nbytes", ctypes.c_ulong), ("origin", ctypes.c_ulong), ("block", U), ("is_const", U), ("is_restrict", U)
+    )  # fmt: skip
 
 
 class Sanitizer(ctypes.Structure):
@@ -60,7 +66,7 @@ class Sanitizer(ctypes.Structure):
         ("device_cells", P), ("group_cells", P),
         ("reports", P), ("max_reports", U), ("n_reports", U),
         ("meetings", P), ("max_meetings", U),
-        ("clock", U), ("group_sync", U * 2), ("simd_sync", U * 64),
+        ("clock", U), ("group_sync", U * 2), ("simd_sync", U * 64), ("fences", U * 1024),
     )  # fmt: skip
 
 
@@ -71,7 +77,7 @@ class Launch(ctypes.Structure):
         ("entry", P), ("buffers", P * MAX_SLOTS), ("threadgroup_nbytes", U * MAX_SLOTS),
         ("threads", U * 3), ("groups", U * 3), ("grid_threads", U * 3),
         ("config", Config), ("allow_exited", U), ("next_group", U), ("stop", U),
-        ("static_nbytes", U), ("error", Report), ("sanitizer", P), ("name", ctypes.c_char_p),
+        ("static_nbytes", U), ("error", Report), ("sanitizer", P), ("name", ctypes.c_char_p), ("checks_registers", U),
     )  # fmt: skip
 
 

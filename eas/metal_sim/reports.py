@@ -30,6 +30,10 @@ HINTS = {
     Kind.UNINITIALISED: "write the element before it is read; threadgroup memory starts with arbitrary contents",
     Kind.MISALIGNED: "a vector must lie at a multiple of its size; packed_float4 and the like need not",
     Kind.PRIVATE_BOUNDS: "compare the index with the length of the array",
+    Kind.MISSING_LANE: "let all lanes reach the function, and ask lanes that take part: move it out of the branch, and keep the lane below 32",
+    Kind.ALIASED: "bind the memory once, or copy it: a compiler may read such an argument before the write",
+    Kind.UNSET: "give the variable, array or matrix a value before it is used",
+    Kind.DIVERGENT_MATRIX: "all 32 lanes of the simdgroup must reach a matrix function: move it out of the branch",
 }
 PYTHON_RACE = "put mk.barrier() between the two accesses; lanes and programs that meet in one element need atomics"
 NAMES = {
@@ -41,6 +45,10 @@ NAMES = {
     Kind.MISALIGNED: "misaligned access",
     Kind.PRIVATE_BOUNDS: "out of bounds",
     Kind.READ_ONLY: "write to constant memory",
+    Kind.MISSING_LANE: "missing lane",
+    Kind.ALIASED: "aliased arguments",
+    Kind.DIVERGENT_MATRIX: "matrix divergence",
+    Kind.UNSET: "uninitialised value",
 }
 
 
@@ -136,6 +144,14 @@ class Teller:
                 return f"write to constant memory in {name}: {what} {where} by {who} at {here}"
             case Kind.MISALIGNED:
                 return f"misaligned access in {name}: {_type_name(r)} {where} needs an address that is a multiple of {r.size}, by {who} at {here}"
+            case Kind.MISSING_LANE:
+                return f"missing lane in {name}: lane {r.size} asks for the value of lane {r.offset}, which takes no part, by {who} at {here}"
+            case Kind.ALIASED:
+                return f"aliased arguments in {name}: {what} {where} by {who} at {here}, and {_access(r.other_is_write, 0)} of the same place through another argument by {other} at {there}"
+            case Kind.UNSET:
+                return f"uninitialised value in {name}: {who} uses or stores what it has never set, at {here}"
+            case Kind.DIVERGENT_MATRIX:
+                return f"matrix divergence in {name}: not all 32 lanes of the simdgroup reach {_type_name(r)}, by {who} at {here}"
             case Kind.PRIVATE_BOUNDS:
                 return f"out of bounds in {name}: index {r.offset} of {self._array_name(r)}, by {who} at {here}"
         return f"{kind.name.lower()} in {name} by {who} at {here}"
@@ -151,7 +167,9 @@ class Teller:
 
     def _array_name(self, r: Report) -> str:
         name, type_ = self._variable(r)
-        return f"the array {type_}" if name is None else f"{name} ({type_})"
+        if name is None:
+            return type_ if type_.startswith(("a ", "an ")) else f"the array {type_}"
+        return f"{name} ({type_})"
 
     def _who(self, thread: int, group: int) -> str:
         inside, where = self.thread(thread, group)

@@ -35,14 +35,37 @@ def run_sanitized(kernel: Kernel, launch: native.Launch, bindings: Sequence[Bind
         if launch.error.kind != Kind.NEEDS_FINER:
             break
         shift = launch.error.size
-        launch.next_group = launch.stop = 0
-        launch.error = native.Report()
+        _start_again(launch)
     reports = _most_telling_first(session.reports())
     if launch.error.kind != Kind.NONE:
         reports.insert(0, launch.error)
     if reports:
         raise_error(kernel, launch, reports, session.region_name)
+    _check_registers(kernel, launch, bindings, shift)
     session.copy_back()
+
+
+def _start_again(launch: native.Launch) -> None:
+    launch.next_group = launch.stop = 0
+    launch.error = native.Report()
+
+
+def _check_registers(kernel: Kernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
+    """Look for values that nobody has set in the first launch of a kernel, on copies that nobody sees."""
+    if kernel.has_checked_registers or kernel.register_twin is None:
+        return
+    kernel.has_checked_registers = True
+    twin = kernel.register_twin
+    session = _Session(twin, launch, bindings, shift)
+    _start_again(launch)
+    launch.entry, launch.checks_registers = twin.entry, 1
+    try:
+        native.run(launch)
+    finally:
+        launch.entry, launch.checks_registers = kernel.entry, 0
+    launch.error = native.Report()  # what is wrong beside values was told before
+    if found := [r for r in session.reports() if r.kind in (Kind.UNSET, Kind.MISSING_LANE)]:
+        raise_error(twin, launch, found, session.region_name)
 
 
 class _Session:
@@ -50,7 +73,8 @@ class _Session:
 
     def __init__(self, kernel: Kernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
         self.kernel, self.bindings = kernel, [b for b in bindings if b.array is not None]
-        blocks = _blocks(self.bindings)
+        shared = _blocks(self.bindings)
+        blocks = [part for block in shared for part in ([[b] for b in block] if _must_not_see_each_other(block) else [block])]
         starts, total = _layout(blocks)
         self._memory = _pages(total)
         self._shadow = _pages((total >> shift) * CELL_NBYTES + CELL_NBYTES)
@@ -64,7 +88,10 @@ class _Session:
         for i, (members, start) in enumerate(zip(blocks, starts, strict=True)):
             lo = min(b.address for b in members)
             hi = max(b.address + b.nbytes for b in members)
-            self._regions[i] = native.Region(base + start, hi - lo)
+            block = next(k for k, together in enumerate(shared, 1) if any(b is members[0] for b in together))
+            self._regions[i] = native.Region(
+                base + start, hi - lo, lo, block if len(shared[block - 1]) > len(members) else 0, all(b.is_const for b in members), any(map(_is_restrict, members))
+            )
             self._names.append(" and ".join(b.parameter.name for b in members))
             for b in members:
                 at = start + b.address - lo
@@ -94,10 +121,13 @@ class _Session:
 
     def copy_back(self) -> None:
         """Put the results where the caller looks for them."""
+        before = {b.parameter.index: np.frombuffer(_bytes(b), np.uint8) for b, _ in self._places if not b.is_const}
         for b, at in self._places:
             if not b.is_const and b.array is not None:
                 flat = b.array.reshape(-1).view(np.uint8)
-                flat[:] = np.frombuffer(self._memory, np.uint8, b.nbytes, at)
+                now = np.frombuffer(self._memory, np.uint8, b.nbytes, at)
+                changed = now != before[b.parameter.index]  # another argument may have written the rest
+                flat[changed] = now[changed]
 
 
 def _most_telling_first(reports: list[native.Report]) -> list[native.Report]:
@@ -105,6 +135,16 @@ def _most_telling_first(reports: list[native.Report]) -> list[native.Report]:
     races = [r for r in reports if r.kind == Kind.RACE]
     racing = {site for r in races for site in (r.site, r.other_site)}
     return races + [r for r in reports if r.kind != Kind.RACE and r.site not in racing]
+
+
+def _is_restrict(binding: Binding) -> bool:
+    return "restrict" in binding.parameter.type
+
+
+def _must_not_see_each_other(block: Sequence[Binding]) -> bool:
+    """Whether arguments that overlap get a copy each: one is written, and another is const or restrict."""
+    is_written = any(not b.is_const for b in block)
+    return len(block) > 1 and is_written and any(b.is_const or _is_restrict(b) for b in block)
 
 
 def _blocks(bindings: Sequence[Binding]) -> list[list[Binding]]:

@@ -37,11 +37,15 @@ MATH_MODES = {
 # The sanitizer's callbacks are the engine's own: accesses, memory functions, alignment and array bounds.
 SANITIZE = (
     "-fsanitize=thread,alignment,array-bounds",
+    "-fstrict-flex-arrays=3",  # the last array of a struct has its length, too
     "-fno-sanitize-trap=all",
     "-DEAS_SANITIZE=1",
     *("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     *("-mllvm", "-tsan-instrument-atomics=0"),
 )
+# For values that nobody has set: without optimisation, which would choose them. x86-64 only; very large frames do not fit a fiber's stack.
+MAX_FRAME_NBYTES = 131072
+REGISTERS = ("-O0", "-fsanitize=kernel-memory", "-fno-sanitize-memory-param-retval", "-DEAS_SANITIZE=1", "-DEAS_REGISTERS=1", f"-Wframe-larger-than={MAX_FRAME_NBYTES}", "-Werror=frame-larger-than")
 # A barrier is known by where it is called, so no pass may make two calls of one, one of two, or a jump of a last one.
 KERNEL_FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-fdeclspec", "-fsigned-char", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
@@ -147,6 +151,13 @@ def kernel_flags(language: str, math_mode: str, sanitize: bool) -> tuple[str, ..
         *KERNEL_FLAGS, *_machine_flags(), *MATH_MODES[math_mode], f"-D__METAL_VERSION__={version}", "-D__METAL__=1",
         "-D__METAL_MACOS__=1", *((*SANITIZE, *LINE_FLAGS) if sanitize else ()), "-I", str(INCLUDE),
     )  # fmt: skip
+
+
+def register_flags(language: str, math_mode: str) -> tuple[str, ...] | None:
+    """The flags of a kernel whose unset values are looked for; None on machines whose compiler cannot."""
+    if host_cpu().arch != "x86_64":
+        return None
+    return (*kernel_flags(language, math_mode, sanitize=False), *REGISTERS, *LINE_FLAGS)
 
 
 def define_flags(language: str) -> tuple[str, ...]:

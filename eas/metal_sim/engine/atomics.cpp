@@ -1,5 +1,5 @@
-// Threadgroups that meet at an atomic: what one did before its last atomic operation on a location is
-// visible to another that touches the location later. So a last threadgroup may read what all have written.
+// Threadgroups that meet at an atomic, with fences: what one did before a fence and an atomic operation behind it is visible to
+// another that performs an atomic operation on the location later, and then a fence. Relaxed atomics alone order nothing else.
 #include "engine.h"
 
 namespace eas_sim {
@@ -14,21 +14,22 @@ static Meeting* find_meeting(Sanitizer* s, unsigned long address, unsigned group
   return nullptr;
 }
 
+void note_fence(Sanitizer* s, unsigned thread) { s->fences[thread] = ++s->clock; }
+
 void note_atomic(Sanitizer* s, unsigned long address, unsigned group, unsigned thread) {
   Meeting* m = find_meeting(s, address, group);
-  if (!m) return;
-  if (!m->group) *m = {address, group, s->clock, s->clock, (unsigned short)thread, (unsigned short)thread};
-  m->last_clock = s->clock;
-  m->last_thread = (unsigned short)thread;
+  if (m) *m = {address, group, s->fences[thread], s->clock, thread};
 }
 
 bool passed_on(Sanitizer* s, const Access& a, unsigned group, unsigned thread) {
   for (unsigned i = 0; i < s->max_meetings; i++) {
     const Meeting& gave = s->meetings[i];
-    if (gave.group != a.group || (a.clock >= gave.last_clock && a.thread != gave.last_thread)) continue;
+    if (gave.group != a.group || a.clock >= gave.fence_clock) continue;
     const Meeting* took = find_meeting(s, gave.address, group);
     if (!took || took->group != group || took->last_clock < gave.last_clock) continue;
-    if (took->first_thread == thread || took->first_clock < s->clock) return true;
+    unsigned fence = s->fences[took->thread];
+    // The thread itself, or one that met it at a barrier since.
+    if (fence > took->last_clock && (took->thread == thread || fence < s->group_sync[0])) return true;
   }
   return false;
 }

@@ -167,6 +167,7 @@ static void run_threads(void* worker) {
     *(Fiber**)stack = f;
     f->stack = stack;
     f->state = running;
+    registers_begin_thread(f);
     w->launch->entry(f, w->slots);
     f->state = finished;
     w->n_alive--;
@@ -247,6 +248,7 @@ static unsigned take_arena(Worker* w, unsigned size, unsigned align) {
 
 static void begin_launch(Worker* w, Launch* l) {
   w->launch = l;
+  memset(w->asked, 0, l->checks_registers ? sizeof w->asked : 0);
   w->n_threads = w->n_variables = w->arena_used = w->arena_real = 0;
   for (unsigned i = 0; i < max_slots; i++) {
     w->slots[i] = l->buffers[i];
@@ -272,6 +274,7 @@ static unsigned set_flush_mode(unsigned flush) {
 static void run_group(Worker* w) {
   void* stack = free_stack(w);
   eas_sim_switch(&w->main_sp, prepare_stack(stack, stack_number(w, stack), run_threads, w));
+  registers_end_group(w);
   if (__atomic_load_n(&w->launch->stop, __ATOMIC_ACQUIRE) || !w->n_alive) return;
   for (unsigned i = 0; i < w->n_threads; i++) {     // nobody is ready, somebody waits
     if (w->fibers[i].state == finished) continue;
@@ -297,6 +300,7 @@ static long now_ms() {
 extern "C" unsigned eas_sim_run_slice(Launch* l, unsigned slice_ms) {
   Worker* w = take_worker();
   if (!w) return 1;
+  if (l->checks_registers && !map_registers(w)) { return_worker(w); return 1; }
   begin_launch(w, l);
   unsigned total = l->groups[0] * l->groups[1] * l->groups[2];
   unsigned before = set_flush_mode(l->config.flush_subnormals ? 1 : 2);
@@ -352,6 +356,7 @@ extern "C" const unsigned char* eas_sim_exchange(const void* value, unsigned siz
   Simdgroup& s = f->worker->simdgroups[f->simdgroup];
   memcpy(s.slots[s.parity] + f->lane * exchange_stride, value, size);
   f->site = site ? site : __builtin_return_address(0);
+  registers_exchange(f, value, size, active_mask, f->site);
   f->is_simd_barrier = false;
   f->state = at_exchange;
   s.waiting |= 1u << f->lane;

@@ -17,6 +17,7 @@ enum ErrorKind : unsigned {
   no_error = 0, divergent_barrier = 1, deadlock = 2, threadgroup_memory = 3, failed = 4,
   // found by the sanitizer:
   race = 10, out_of_bounds = 11, uninitialised = 12, misaligned = 13, private_bounds = 14, needs_finer = 15, read_only = 16,
+  missing_lane = 17, aliased = 18, divergent_matrix = 19, unset = 20,
 };
 
 // One finding; `other_*` is the second thread of a race or of a divergence.
@@ -30,14 +31,15 @@ struct Report {
   unsigned line, column;                     // known without debug information, or 0
 };
 
-// A buffer that a sanitized kernel may touch.
-struct Region { unsigned long start, nbytes; };
+// A buffer that a sanitized kernel may touch. Arguments that share memory and must not see each other's writes have copies
+// of their own: the same `block`, not 0, and `origin`, where the memory of the argument was.
+struct Region { unsigned long start, nbytes, origin; unsigned block, is_const, is_restrict; };
 
 struct Access { unsigned group, clock, site; unsigned short thread; unsigned short flags; };   // group 0: none
 struct Cell { Access write, reads[2]; };
 
-// What a threadgroup did to one atomic location: its first and its last operation.
-struct Meeting { unsigned long address; unsigned group, first_clock, last_clock; unsigned short first_thread, last_thread; };
+// What a threadgroup did to one atomic location: its last operation, and the fence before it (0: none).
+struct Meeting { unsigned long address; unsigned group, fence_clock, last_clock; unsigned thread; };
 
 struct Sanitizer {
   Region* regions; unsigned n_regions, granule_shift;
@@ -47,6 +49,7 @@ struct Sanitizer {
   Report* reports; unsigned max_reports, n_reports;
   Meeting* meetings; unsigned max_meetings;  // a hash table
   unsigned clock, group_sync[2], simd_sync[max_simdgroups][2];     // [0] device, [1] threadgroup memory
+  unsigned fences[max_threads];              // clock of each thread's last fence of device memory in this threadgroup, or 0
 };
 
 typedef void (*Entry)(const Thread*, void* const* slots);
@@ -63,6 +66,7 @@ struct Launch {
   Report error;                              // out: what ended the launch
   Sanitizer* sanitizer;
   const char* name;                          // of the kernel
+  unsigned checks_registers;                 // 1: the code asks for shadows of values (registers.cpp)
 };
 
 enum State : unsigned char { unstarted, running, at_barrier, at_exchange, finished };
@@ -79,6 +83,9 @@ struct Simdgroup {
   alignas(64) unsigned char slots[2][32 * exchange_stride];
 };
 
+// The last value that a thread asked of a lane without one; group counts from 1.
+struct Question { const void* site; unsigned group; int lane; };
+
 struct Variable { const void* key; unsigned id, offset, size, is_zeroed; };
 
 struct Worker {
@@ -89,6 +96,9 @@ struct Worker {
   unsigned n_free; void* free_stacks[max_threads]; unsigned n_stacks; unsigned char* stacks;
   unsigned arena_used, arena_real, n_variables; Variable variables[max_variables];     // real: without red zones
   unsigned char* arena;
+  unsigned char *stack_shadow, *contexts, *stored_shadow;            // of registers.cpp, or null
+  unsigned stored_nbytes, stored_thread; const void* stored_site;    // a store whose shadow is to be looked at
+  Question asked[max_threads];
   Simdgroup simdgroups[max_simdgroups];
   Fiber fibers[max_threads];
 };
@@ -100,12 +110,19 @@ inline Fiber* current_fiber() {
 
 // The launch that this OS thread works for from now on, or null; returns the one before (faults.cpp).
 Launch* set_running(Launch* launch);
+bool is_running();
+// Which values are set (registers.cpp): nothing happens in launches that do not ask.
+bool map_registers(Worker* w);
+void registers_begin_thread(Fiber* f);
+void registers_exchange(Fiber* f, const void* value, unsigned size, unsigned* mask, const void* site);
+void registers_end_group(Worker* w);
 // Record an error (the first one counts) and leave the running fiber for good.
 [[noreturn]] void abandon(Fiber* f, const Report& report);
 // Tell the sanitizer about barriers and new groups; it does nothing in a launch without one.
 void sanitizer_begin_group(Worker* w);
 void sanitizer_barrier(Fiber* f, unsigned scope, unsigned mem_flags);
-// Atomic operations order what threadgroups do (atomics.cpp).
+// Fences and atomic operations order what threadgroups do (atomics.cpp).
+void note_fence(Sanitizer* s, unsigned thread);
 void note_atomic(Sanitizer* s, unsigned long address, unsigned group, unsigned thread);
 bool passed_on(Sanitizer* s, const Access& a, unsigned group, unsigned thread);
 

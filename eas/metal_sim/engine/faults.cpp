@@ -48,6 +48,8 @@ Launch* set_running(Launch* launch) {
   return before;
 }
 
+bool is_running() { return current_launch != nullptr; }
+
 }  // namespace eas_sim
 
 extern "C" void eas_sim_watch_faults() {

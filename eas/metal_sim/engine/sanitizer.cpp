@@ -14,6 +14,7 @@ void sanitizer_begin_group(Worker* w) {
   Sanitizer* s = w->launch->sanitizer;
   if (!s) return;
   s->clock++;
+  memset(s->fences, 0, sizeof s->fences);
   for (unsigned space = 0; space < 2; space++) {
     s->group_sync[space] = 0;
     for (unsigned i = 0; i < max_simdgroups; i++) s->simd_sync[i][space] = 0;
@@ -149,6 +150,45 @@ static void touch(const Now& n, const Target& t, Cell& c, const void* site, unsi
   c.write = now;
 }
 
+// --- arguments that share memory -------------------------------------------------------------------
+
+static void report_aliased(const Now& n, const Target& t, const Access& a, bool a_is_write, const void* site, unsigned size, bool is_write) {
+  Report r = report(aliased, n.f, site);
+  fill_access(r, t, size, is_write, false);
+  r.other_thread = a.thread;
+  r.other_group = a.group - 1;
+  r.other_is_write = a_is_write;
+  r.other_site = (const void*)(n.s->code_start + a.site);
+  keep(n.s, r);
+}
+
+// The same place through another argument: ordered or not, a restrict argument's memory has one writer and no other
+// reader, and what a const argument shows stays as it was at the start of the kernel.
+static void check_partner(const Now& n, const Target& t, const Cell& c, const Region& mine, const Region& other, const void* site, unsigned size, bool is_write, bool is_atomic) {
+  bool is_restrict = mine.is_restrict || other.is_restrict;
+  if (!is_ordered(n, c.write, is_atomic)) race_with(n, t, c.write, true, site, size, is_write, is_atomic);
+  else if (c.write.group && (is_restrict || (mine.is_const && !is_write))) report_aliased(n, t, c.write, true, site, size, is_write);
+  if (!is_write) return;
+  for (const Access& a : c.reads) {
+    if (!is_ordered(n, a, is_atomic)) race_with(n, t, a, false, site, size, is_write, is_atomic);
+    else if (a.group && is_restrict) report_aliased(n, t, a, false, site, size, is_write);
+  }
+}
+
+static void check_partners(const Now& n, const Target& t, unsigned long address, const void* site, unsigned size, bool is_write, bool is_atomic) {
+  const Region& mine = n.s->regions[t.region];
+  unsigned long origin = address - mine.start + mine.origin;
+  for (unsigned i = 0; i < n.s->n_regions; i++) {
+    const Region& other = n.s->regions[i];
+    if (i == t.region || other.block != mine.block) continue;
+    for (unsigned at = 0; at < size; at += 1u << n.s->granule_shift) {
+      unsigned long offset = origin + at - other.origin;
+      if (offset >= other.nbytes) continue;
+      check_partner(n, t, n.s->device_cells[(other.start + offset - n.s->device_start) >> n.s->granule_shift], mine, other, site, size, is_write, is_atomic);
+    }
+  }
+}
+
 // --- one access -----------------------------------------------------------------------------------
 
 static void check_granules(const Now& n, const Target& t, const void* site, unsigned size, bool is_write, bool is_atomic, bool may_be_padded) {
@@ -183,12 +223,19 @@ static void access(const volatile void* pointer, unsigned long size, bool is_wri
     abandon(f, r);
   }
   unsigned long fine = (1ul << s->granule_shift) - 1;
-  if ((address | size) & fine) {
+  if ((address | size) & fine && !(is_atomic && address & (size - 1))) {
     Report r = report(needs_finer, f, site);
     r.size = (address | size) & 1 ? 0 : 1;
     abandon(f, r);
   }
+  if (is_atomic && address & (size - 1)) {
+    Report r = report(misaligned, f, site);
+    fill_access(r, t, size, is_write, is_atomic);
+    r.text = "an atomic";
+    abandon(f, r);
+  }
   Now n = {f, s, w->group_index + 1, t.space};
+  if (t.space == device_space && s->regions[t.region].block) check_partners(n, t, address, site, size, is_write, is_atomic);
   check_granules(n, t, site, size, is_write, is_atomic, may_be_padded);
   if (is_atomic && t.space == device_space) note_atomic(s, address, n.group, f->index_in_threadgroup);
 }
@@ -205,6 +252,28 @@ extern "C" {
 
 void eas_sim_atomic(const volatile void* address, unsigned size, unsigned is_write) {
   if (current_fiber()->worker->launch->sanitizer) access(address, size, is_write, true, false, HERE);
+}
+
+void eas_sim_fence(unsigned mem_flags) {
+  Fiber* f = current_fiber();
+  Sanitizer* s = f->worker->launch->sanitizer;
+  if (s && mem_flags & mem_device_bit) note_fence(s, f->index_in_threadgroup);
+}
+
+void eas_sim_wrong_index(unsigned long index, const char* what) {
+  Fiber* f = current_fiber();
+  Report r = report(private_bounds, f, HERE);
+  r.offset = (long long)index;
+  r.text = what;
+  abandon(f, r);
+}
+
+void eas_sim_divergent_matrix(const char* function) {
+  Fiber* f = current_fiber();
+  if (!f->worker->launch->sanitizer) return;
+  Report r = report(divergent_matrix, f, HERE);
+  r.text = function;
+  abandon(f, r);
 }
 
 void __tsan_init() {}

@@ -56,6 +56,13 @@ void eas_sim_atomic(const volatile void* address, unsigned size, unsigned is_wri
 // `id` its declaration; `is_zeroed`: it starts as zeros, not as anything.
 void* eas_sim_threadgroup(unsigned size, unsigned align, const void* key, unsigned id, unsigned is_zeroed);
 
+// What the sanitizer is told by the shim (no-ops without it): a fence of device memory, a value asked of a lane that
+// has none (what is at `value` counts as not set from now on), an index outside of a vector, a matrix function that not all lanes reach.
+void eas_sim_fence(unsigned mem_flags);
+void eas_sim_missing_lane(unsigned lane, void* value, unsigned size);
+void eas_sim_wrong_index(unsigned long index, const char* what);
+void eas_sim_divergent_matrix(const char* function);
+
 // End the launch with an error: an assertion of the shim that the running kernel broke.
 [[noreturn]] void eas_sim_fail(const char* message);
 

@@ -9,9 +9,9 @@ namespace metal {
 template <typename T, size_t N> struct array {
   typedef T value_type;
   T eas_items[N];
-  constexpr T& operator[](size_t i) { return eas_items[i]; }
-  constexpr const T& operator[](size_t i) const { return eas_items[i]; }
-  constexpr T& at(size_t i) { return eas_items[i]; }
+  EAS_FN constexpr T& operator[](size_t i) { EAS_CHECK_INDEX(i, N, "an array") return eas_items[i]; }
+  EAS_FN constexpr const T& operator[](size_t i) const { EAS_CHECK_INDEX(i, N, "an array") return eas_items[i]; }
+  EAS_FN constexpr T& at(size_t i) { EAS_CHECK_INDEX(i, N, "an array") return eas_items[i]; }
   constexpr T& front() { return eas_items[0]; }
   constexpr T& back() { return eas_items[N - 1]; }
   constexpr T* data() { return eas_items; }

@@ -118,7 +118,7 @@ EAS_FN half half_next(half x, half y) {
 #define EAS_V_REF(name, T, U, N) EAS_FN vec<T, N> name(vec<T, N> x, vec<U, N>& y) { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = name(x.eas_s[i], y.eas_s[i])) return r; }
 #define EAS_MATH_SPECIAL(T)                                                                                        \
   EAS_FN T ldexp(T x, int k) { return (T)__builtin_ldexp((double)(float)x, k); }                                   \
-  EAS_FN T frexp(T x, int& e) { if (!__builtin_isfinite((float)x)) { e = 0; return x; } return (T)__builtin_frexpf((float)x, &e); } \
+  EAS_FN T frexp(T x, int& e) { if (!__builtin_isfinite((float)x)) { e = 0; return x; } int own = 0; T r = (T)__builtin_frexpf((float)x, &own); e = own; return r; } \
   EAS_FN T modf(T x, T& whole) { whole = (T)__builtin_truncf((float)x); return __builtin_isinf((float)x) ? (T)__builtin_copysignf(0.0f, (float)x) : (T)__builtin_copysignf((float)x - (float)whole, (float)x); } \
   EAS_FN T sincos(T x, T& cosine) { cosine = (T)__builtin_cosf((float)x); return (T)__builtin_sinf((float)x); }    \
   EAS_FN int ilogb(T x) { return eas::ilogb((float)x); }                                                           \

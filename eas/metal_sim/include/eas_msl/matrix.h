@@ -27,8 +27,8 @@ template <typename T, int Cols, int Rows = Cols> struct matrix {
   }
   template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr matrix(const matrix<U, Cols, Rows>& m) : columns{} { for (int c = 0; c < Cols; c++) columns[c] = column(m.columns[c]); }
 
-  constexpr column& operator[](int c) { return columns[c]; }
-  constexpr const column& operator[](int c) const { return columns[c]; }
+  EAS_FN constexpr column& operator[](int c) { EAS_CHECK_INDEX(c, Cols, "a matrix's columns") return columns[c]; }
+  EAS_FN constexpr const column& operator[](int c) const { EAS_CHECK_INDEX(c, Cols, "a matrix's columns") return columns[c]; }
 
   friend constexpr matrix operator+(matrix a, matrix b) { for (int c = 0; c < Cols; c++) a.columns[c] += b.columns[c]; return a; }
   friend constexpr matrix operator-(matrix a, matrix b) { for (int c = 0; c < Cols; c++) a.columns[c] -= b.columns[c]; return a; }

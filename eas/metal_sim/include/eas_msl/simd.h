@@ -31,7 +31,18 @@ template <typename T> EAS_FN Lanes<T> exchange(T x) {
 }
 EAS_FN unsigned lane() { return eas_sim::eas_sim_self()->lane; }
 // A lane that is not active has no defined value on a GPU; it reads as the caller's own value here.
-template <typename T> EAS_FN T pick(Lanes<T> all, unsigned lane, T own) { return all.has(lane) ? all.at(lane) : own; }
+template <typename T> EAS_FN T pick(Lanes<T> all, unsigned lane, T own) {
+#ifdef EAS_REGISTERS
+  if (!all.has(lane)) eas_sim::eas_sim_missing_lane(lane, &own, sizeof(T));
+#endif
+  return all.has(lane) ? all.at(lane) : own;
+}
+// A shift past the first or the last thread of the simdgroup leaves a lane's value as it is.
+template <typename T> EAS_FN T pick_shifted(Lanes<T> all, unsigned lane, T own) {
+  const eas_sim::Thread* t = eas_sim::eas_sim_self();
+  unsigned threads = t->threads_per_threadgroup[0] * t->threads_per_threadgroup[1] * t->threads_per_threadgroup[2] - t->simdgroup * 32;
+  return lane < 32 && lane < threads ? pick(all, lane, own) : own;
+}
 
 struct Add { template <typename T> EAS_FN T operator()(T a, T b) const { return a + b; } };
 struct Mul { template <typename T> EAS_FN T operator()(T a, T b) const { return a * b; } };
@@ -87,8 +98,8 @@ EAS_SIMD_T EAS_FN T simd_shuffle(T data, ushort lane) { return eas::pick(eas::ex
 EAS_SIMD_T EAS_FN T simd_broadcast(T data, ushort lane) { return eas::pick(eas::exchange(data), lane, data); }
 EAS_SIMD_T EAS_FN T simd_broadcast_first(T data) { eas::Lanes<T> all = eas::exchange(data); return all.at(__builtin_ctz(all.mask)); }
 EAS_SIMD_T EAS_FN T simd_shuffle_xor(T data, ushort mask) { return eas::pick(eas::exchange(data), eas::lane() ^ mask, data); }
-EAS_SIMD_T EAS_FN T simd_shuffle_up(T data, ushort delta) { return eas::pick(eas::exchange(data), eas::lane() - delta, data); }
-EAS_SIMD_T EAS_FN T simd_shuffle_down(T data, ushort delta) { return eas::pick(eas::exchange(data), eas::lane() + delta, data); }
+EAS_SIMD_T EAS_FN T simd_shuffle_up(T data, ushort delta) { return eas::pick_shifted(eas::exchange(data), eas::lane() - delta, data); }
+EAS_SIMD_T EAS_FN T simd_shuffle_down(T data, ushort delta) { return eas::pick_shifted(eas::exchange(data), eas::lane() + delta, data); }
 EAS_SIMD_T EAS_FN T simd_shuffle_rotate_up(T data, ushort delta) { return eas::pick(eas::exchange(data), (eas::lane() - delta) & 31, data); }
 EAS_SIMD_T EAS_FN T simd_shuffle_rotate_down(T data, ushort delta) { return eas::pick(eas::exchange(data), (eas::lane() + delta) & 31, data); }
 #if __METAL_VERSION__ >= 240

@@ -65,12 +65,23 @@ template <typename Origin> EAS_FN ulong element_offset(unsigned i, ulong per_row
 }
 }  // namespace eas
 
+namespace eas {
+// The sanitizer wants all lanes at a matrix function.
+EAS_FN void with_all_lanes(const char* function) {
+#ifdef EAS_SANITIZE
+  if (exchange(true).mask != 0xffffffffu) eas_sim::eas_sim_divergent_matrix(function);
+#endif
+}
+}  // namespace eas
+
 template <typename T, typename U, int C, int R> EAS_FN void simdgroup_load(simdgroup_matrix<T, C, R>& d, const volatile U* src, ulong elements_per_row = C, ulong2 matrix_origin = ulong2(0), bool transpose_matrix = false) {
   static_assert(is_same_v<remove_cv_t<U>, T>, "simdgroup_load needs memory of the matrix's element type");
+  eas::with_all_lanes("simdgroup_load");
   for (unsigned i = 0; i < 2; i++) d.eas_elements.eas_s[i] = const_cast<const remove_cv_t<U>*>(src)[eas::element_offset(i, elements_per_row, matrix_origin, transpose_matrix)];
 }
 template <typename T, typename U, int C, int R> EAS_FN void simdgroup_store(simdgroup_matrix<T, C, R> a, volatile U* dst, ulong elements_per_row = C, ulong2 matrix_origin = ulong2(0), bool transpose_matrix = false) {
   static_assert(is_same_v<remove_cv_t<U>, T>, "simdgroup_store needs memory of the matrix's element type");
+  eas::with_all_lanes("simdgroup_store");
   for (unsigned i = 0; i < 2; i++) const_cast<U*>(dst)[eas::element_offset(i, elements_per_row, matrix_origin, transpose_matrix)] = a.eas_elements.eas_s[i];
 }
 
@@ -90,6 +101,7 @@ template <typename A, typename B> __attribute__((noinline)) float2 product(const
 }
 template <typename A, typename B> EAS_FN float2 multiply(vec<A, 2> a, vec<B, 2> b, float2 sum) {
   Lanes<Operands<A, B>> all = exchange(Operands<A, B>{a, b});
+  if (all.mask != 0xffffffffu) eas_sim::eas_sim_divergent_matrix("simdgroup_multiply");
   if (all.mask != 0xffffffffu) eas_sim::eas_sim_fail("simdgroup_multiply needs all 32 lanes of the simdgroup");
   return product<A, B>(all.slots, sum);
 }

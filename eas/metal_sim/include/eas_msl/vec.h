@@ -1,6 +1,7 @@
 // Vectors: vec<T, N> (aligned) and packed_vec<T, N>, their operators, and the names float4, packed_uchar2, ...
 #pragma once
 #pragma clang system_header
+#include "../eas_sim.h"
 #include "swizzle.h"
 #include "types.h"
 
@@ -12,6 +13,13 @@ namespace metal {
 #define EAS_EACH_LANE_3(...) EAS_EACH_LANE_2(__VA_ARGS__) EAS_LANE(2, __VA_ARGS__)
 #define EAS_EACH_LANE_4(...) EAS_EACH_LANE_3(__VA_ARGS__) EAS_LANE(3, __VA_ARGS__)
 #define EAS_EACH_LANE(N, ...) EAS_EACH_LANE_##N(__VA_ARGS__)
+
+// The sanitizer looks at every index.
+#ifdef EAS_SANITIZE
+#define EAS_CHECK_INDEX(i, N, what) if (!__builtin_is_constant_evaluated() && (size_t)(i) >= (size_t)(N)) eas_sim::eas_sim_wrong_index((size_t)(i), what);
+#else
+#define EAS_CHECK_INDEX(i, N, what)
+#endif
 
 // How many components a constructor argument brings.
 template <typename A> struct eas_count { static constexpr int value = __is_arithmetic(A) || __is_enum(A) || eas_is_bfloat<A>::value ? 1 : -100; };
@@ -80,8 +88,8 @@ template <typename S, typename T> constexpr bool eas_broadcasts = eas_count<S>::
   EAS_VEC_CONSTRUCTORS(vec, N)                                                                                     \
   EAS_VEC_COPIES(N)                                                                                                \
   template <typename V, typename = enable_if_t<is_same_v<V, vec>>> EAS_FN void operator=(const V& o) volatile { EAS_EACH_LANE(N, eas_s[i] = o.eas_s[i]) } \
-  constexpr T& operator[](size_t i) { return eas_s[i]; }                                                           \
-  constexpr const T& operator[](size_t i) const { return eas_s[i]; }                                               \
+  EAS_FN constexpr T& operator[](size_t i) { EAS_CHECK_INDEX(i, N, "a vector of " #N " components") return eas_s[i]; } \
+  EAS_FN constexpr const T& operator[](size_t i) const { EAS_CHECK_INDEX(i, N, "a vector of " #N " components") return eas_s[i]; } \
   volatile T& operator[](size_t i) volatile { return eas_s[i]; }                                                   \
   EAS_VEC_BINARY(+, N) EAS_VEC_BINARY(-, N) EAS_VEC_BINARY(*, N) EAS_VEC_BINARY(/, N) EAS_VEC_BINARY(%, N)         \
   EAS_VEC_BINARY(&, N) EAS_VEC_BINARY(|, N) EAS_VEC_BINARY(^, N) EAS_VEC_BINARY(<<, N) EAS_VEC_BINARY(>>, N)       \
@@ -119,8 +127,8 @@ template <typename T> class alignas(sizeof(T) * 4) vec<T, 4> { EAS_VEC_BODY(4) E
   template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr packed_vec(packed_vec<U, N> v) : eas_s{} { EAS_EACH_LANE(N, eas_s[i] = eas_to<T>(v.eas_s[i])) } \
   constexpr operator vec<T, N>() const { vec<T, N> r{}; EAS_EACH_LANE(N, r.eas_s[i] = eas_s[i]) return r; }        \
   template <typename U, typename = enable_if_t<!is_same_v<U, T>>> explicit constexpr operator vec<U, N>() const { return vec<U, N>(vec<T, N>(*this)); } \
-  constexpr T& operator[](size_t i) { return eas_s[i]; }                                                           \
-  constexpr const T& operator[](size_t i) const { return eas_s[i]; }                                               \
+  EAS_FN constexpr T& operator[](size_t i) { EAS_CHECK_INDEX(i, N, "a vector of " #N " components") return eas_s[i]; } \
+  EAS_FN constexpr const T& operator[](size_t i) const { EAS_CHECK_INDEX(i, N, "a vector of " #N " components") return eas_s[i]; } \
   EAS_PACKED_ARITH(+, N) EAS_PACKED_ARITH(-, N) EAS_PACKED_ARITH(*, N) EAS_PACKED_ARITH(/, N) EAS_PACKED_ARITH(%, N) \
   EAS_PACKED_ARITH(&, N) EAS_PACKED_ARITH(|, N) EAS_PACKED_ARITH(^, N) EAS_PACKED_ARITH(<<, N) EAS_PACKED_ARITH(>>, N) \
   EAS_PACKED_COMPARE(<, N) EAS_PACKED_COMPARE(>, N) EAS_PACKED_COMPARE(<=, N) EAS_PACKED_COMPARE(>=, N)            \
