@@ -19,7 +19,8 @@ from eas import config
 from eas._version import __version__
 from eas.runtime import get_runtime, gpu_facts
 from eas.runtime.host_target import host_target
-from eas.verify import probe, raw_metal
+from eas.schedule.metal_target import newest_language
+from eas.verify import probe
 
 BACKENDS = ("interp", "cpu", "sim", "mps")
 MIN_CLANG = 19  # older ones lack _Float16 and __bf16, which Metal's half and bfloat need
@@ -125,9 +126,7 @@ def _metal() -> list[Row]:
 
 def _language(system: str) -> str:
     """The newest language level of a macOS."""
-    major = int(system.split(".")[0])
-    levels = [language for language, needed in raw_metal.NEEDED_MACOS.items() if major >= needed]
-    return levels[-1] if levels else "3.0 or older: eas needs 3.1, which macOS 14 has"
+    return newest_language(system) or "3.0 or older: eas needs 3.1, which macOS 14 has"
 
 
 def _extension() -> str:

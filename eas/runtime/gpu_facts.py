@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eas import config
-from eas.schedule.metal_target import APPLE7, APPLE8, APPLE9, MetalTarget
+from eas.schedule.metal_target import APPLE7, APPLE8, APPLE9, MetalTarget, newest_language
 
 KINDS: Mapping[str, type] = {
     "simd_width": int, "max_threads": int, "has_ulong_min_max": bool, "has_ulong_atomics": bool, "usual_threads": int, "elements_per_thread": int,
@@ -57,7 +57,8 @@ def refined(target: MetalTarget, facts: Mapping[str, Any]) -> MetalTarget:
     return replace(target, **known)
 
 
-def target_of(gpu: str, family: int) -> MetalTarget:
-    """The target of a GPU: that of its family, with the facts that `python -m eas verify` has measured there."""
+def target_of(gpu: str, family: int, macos: str = "") -> MetalTarget:
+    """The target of a GPU: that of its family and system, with the facts that `python -m eas verify` has measured there."""
     target = APPLE9 if family >= 9 else APPLE8 if family == 8 else APPLE7
-    return refined(target, read(gpu))
+    language = newest_language(macos)
+    return refined(replace(target, language=language) if language else target, read(gpu))

@@ -7,6 +7,7 @@ import ctypes
 import functools
 import itertools
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -31,7 +32,7 @@ from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address
 from eas.runtime.metal_replay import recorded
 from eas.runtime.recordings import OneByOne, Recording, Step
 from eas.runtime.streams import SPECIAL, Lane, Mark, Stream, lane_of
-from eas.schedule.metal_target import MetalTarget
+from eas.schedule.metal_target import MetalTarget, newest_language
 
 EXTENSION = "eas._metal"
 BUILD = "python tools/build_metal_ext.py"
@@ -118,10 +119,13 @@ class MetalRuntime(Runtime):
         """Pieces of memory that had to be copied for the GPU, so far."""
 
     def why_unavailable(self) -> str | None:
-        platform: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
+        system: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
         is_software = config.metal() == "software"
-        if platform != "darwin" and not is_software:
-            return f"Metal needs macOS, this is {platform} (EAS_METAL=software runs it on the software Metal)"
+        if system != "darwin" and not is_software:
+            return f"Metal needs macOS, this is {system} (EAS_METAL=software runs it on the software Metal)"
+        macos = platform.mac_ver()[0]
+        if not is_software and macos and newest_language(macos) is None:
+            return f"the text needs Metal 3.1, which macOS 14 and newer have; this is macOS {macos}"
         try:
             self.extension()
         except (ImportError, OSError) as error:  # OSError: it is there, but its libraries do not load
@@ -160,7 +164,7 @@ class MetalRuntime(Runtime):
     def target(self) -> MetalTarget:
         """What text is made for: the family of this GPU, and what `python -m eas verify` has measured on it."""
         info = self.extension().device_info()
-        return gpu_facts.target_of(str(info["name"]), int(info["family"]))
+        return gpu_facts.target_of(str(info["name"]), int(info["family"]), platform.mac_ver()[0])
 
     @property
     def failures(self) -> Failures:

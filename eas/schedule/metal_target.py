@@ -6,6 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 FragmentMap = Literal["standard"]
+NEEDED_MACOS = {"3.1": 14, "3.2": 15, "4.0": 26}
+"""Language levels, and the system that each came with; the first is the least that generated text needs."""
+
+
+def newest_language(macos: str) -> str | None:
+    """The language level of a system such as "14.5": the newest that it has, or None if that is too old for our text."""
+    major = int(macos.partition(".")[0] or 0)
+    return next((language for language, needed in reversed(NEEDED_MACOS.items()) if major >= needed), None)
 
 
 @dataclass(frozen=True, slots=True)

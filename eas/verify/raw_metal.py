@@ -16,12 +16,11 @@ from eas.ir import Arg, IRModule, Region, Value
 from eas.metal_sim import Library
 from eas.runtime import get_runtime, require
 from eas.runtime.metal import MetalRuntime
-from eas.schedule.metal_target import MetalTarget
+from eas.schedule.metal_target import NEEDED_MACOS, MetalTarget
 from eas.types import Space, Type
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 LANGUAGES = ("3.1", "3.2", "4.0")
-NEEDED_MACOS = {"3.1": 14, "3.2": 15, "4.0": 26}
 
 
 @dataclass(frozen=True, slots=True)
