@@ -17,11 +17,12 @@ import numpy as np
 
 from eas.errors import LaunchError
 from eas.locks import new_lock
-from eas.runtime import Executable, Grid, Runtime, add_runtime
+from eas.runtime import Executable, Grid, Runtime, add_runtime, get_runtime
 from eas.runtime.grid import check_programs
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, scalar_struct
 from eas.runtime.metal_log import MetalLog
 from eas.runtime.streams import Lane
+from eas.schedule.metal_target import MetalTarget
 
 MAX_BYTES = 4096  # of a list of numbers: Metal takes no more by value
 MAX_THREADS = (1 << 32) - 1  # of a grid, along one axis
@@ -56,18 +57,26 @@ class TorchMpsRuntime(Runtime):
     def why_unavailable(self) -> str | None:
         return why_unavailable()
 
+    @functools.cached_property
+    def target(self) -> MetalTarget | None:
+        """What text is made for: the GPU as our own runtime knows it, if that is built."""
+        from eas.runtime.metal import MetalRuntime
+
+        ours = get_runtime("mps")
+        return ours.target if isinstance(ours, MetalRuntime) and ours.is_available() else None
+
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:
         """Results are there for whoever asks torch; only a kernel with a log is waited for, if `sync`. Torch has one stream."""
         check_programs(executable.name, grid)
         metal = cast(MetalExecutable, executable)
-        code, torch = metal.metal, sys.modules["torch"]
+        code, torch = metal.metal_on(self.target), sys.modules["torch"]
         kernel = self._kernel(executable.name, code)
         given: dict[str, Any] = dict(zip((a.name for a in metal.module.args), args, strict=True))
         bound: dict[int, Any] = {index: _bound(torch, given[name]) for name, index, _ in code.buffers}
         if code.scalars_index is not None:
-            bound[code.scalars_index] = _words(torch, scalar_struct(metal, given))
+            bound[code.scalars_index] = _words(torch, scalar_struct(code, metal.module.args, given))
         if code.log_index is not None:
             log = MetalLog(code, math.prod(grid))
             bound[code.log_index] = torch.from_numpy(log.words.view(np.int32)).to("mps")

@@ -17,6 +17,8 @@ import numpy as np
 
 from eas import config
 from eas._version import __version__
+from eas.errors import EasError
+from eas.interop.torch_mps import chosen_layer
 from eas.runtime import get_runtime, gpu_facts
 from eas.runtime.host_target import host_target
 from eas.schedule.metal_target import newest_language
@@ -144,12 +146,12 @@ def torch_layer() -> str:
     if found.get("mps available") != "yes":
         reason = "this torch has no MPS" if "mps available" in found else f"torch is {found['torch']}"
         return f"none: {reason}; tensors on the CPU are shared as they are"
-    asked = config.torch_layer()
-    if asked != "auto":
-        return f"{asked.upper()}: EAS_TORCH_LAYER={asked}"
-    if found["compile_shader"] == "yes":
-        return "B: torch.mps.compile_shader is there, so kernels run on torch's own stream, without synchronisation"
-    return "A: this torch has no compile_shader, so tensors go through DLPack, with a synchronisation"
+    try:
+        layer, why = chosen_layer()
+    except EasError as error:
+        return f"none: {error.message}"
+    how = "kernels run on torch's own stream" if layer == "b" else "memory is shared through DLPack, with synchronisations"
+    return f"{layer.upper()}, {how}: {why}"
 
 
 def _dlpack(torch: ModuleType | str) -> list[Row]:

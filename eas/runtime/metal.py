@@ -263,7 +263,7 @@ class MetalRuntime(Runtime):
         return LaunchSite(self.extension().run_address, _NOTHING_PENDING, 1)
 
     def launch_code(self, executable: Executable) -> LaunchCode | None:
-        code = cast(MetalExecutable, executable).metal
+        code = cast(MetalExecutable, executable).metal_on(self.target)
         if code.log_index is not None:
             return None
         places = {a.name: i for i, a in enumerate(executable.module.args)}

@@ -92,7 +92,7 @@ def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid, tar
     by_name = {a.name: a for a in module.args}
     bound = {index: _buffer(by_name[name], given[name]) for name, index, _ in code.buffers}
     if code.scalars_index is not None:
-        bound[code.scalars_index] = scalar_struct(executable, given)
+        bound[code.scalars_index] = scalar_struct(code, module.args, given)
     log = None
     if code.log_index is not None:
         log = MetalLog(code, math.prod(grid))
@@ -100,9 +100,9 @@ def prepare(executable: MetalExecutable, args: Sequence[object], grid: Grid, tar
     return MetalLaunch(code, bound, grid, log)
 
 
-def scalar_struct(executable: MetalExecutable, given: Mapping[str, object]) -> Array:
+def scalar_struct(code: MetalCode, args: Sequence[Arg], given: Mapping[str, object]) -> Array:
     """The bytes of the struct that the scalars of a launch lie in."""
-    code, by_name = executable.metal, {a.name: a for a in executable.module.args}
+    by_name = {a.name: a for a in args}
     struct = np.zeros(max(code.scalars_nbytes, 1), np.uint8)
     for name, dtype, offset in code.scalars:
         data = _scalar(by_name[name], given[name], dtype)

@@ -101,20 +101,25 @@ def test_doctor_tolerates_missing_or_broken_torch(monkeypatch, failure):
     assert expected in doctor.report()
 
 
+TORCH = {"torch": "2.13", "mps available": "yes", "compile_shader": "yes"}
+
+
 @pytest.mark.parametrize(
-    ("found", "asked", "layer"),
+    ("found", "asked", "missing", "layer"),
     [
-        ({"torch": "not installed; pip install torch"}, "auto", "none: torch is not installed"),
-        ({"torch": "2.13", "mps available": "no", "compile_shader": "yes"}, "auto", "none: this torch has no MPS"),
-        ({"torch": "2.13", "mps available": "yes", "compile_shader": "yes"}, "auto", "B: torch.mps.compile_shader is there"),
-        ({"torch": "2.6", "mps available": "yes", "compile_shader": "no; torch 2.7 or newer has it"}, "auto", "A: this torch has no compile_shader"),
-        ({"torch": "2.13", "mps available": "yes", "compile_shader": "yes"}, "a", "A: EAS_TORCH_LAYER=a"),
+        ({"torch": "not installed; pip install torch"}, "auto", None, "none: torch is not installed"),
+        (TORCH | {"mps available": "no"}, "auto", None, "none: this torch has no MPS"),
+        (TORCH, "auto", None, "B, kernels run on torch's own stream: EAS_TORCH_LAYER=auto, and torch has compile_shader"),
+        (TORCH, "auto", "torch 2.6 has no torch.mps.compile_shader", "A, memory is shared through DLPack, with synchronisations: torch 2.6 has no"),
+        (TORCH, "a", None, "A, memory is shared through DLPack, with synchronisations: EAS_TORCH_LAYER=a"),
+        (TORCH, "b", "torch 2.6 has no torch.mps.compile_shader", "none: EAS_TORCH_LAYER=b, but torch 2.6 has no"),
     ],
 )  # fmt: skip
-def test_doctor_says_which_torch_layer_and_why(monkeypatch, found, asked, layer):
+def test_doctor_says_which_torch_layer_and_why(monkeypatch, found, asked, missing, layer):
     doctor = _doctor()
     monkeypatch.setenv("EAS_TORCH_LAYER", asked)
     monkeypatch.setattr(doctor.probe, "rows", lambda: list(found.items()))
+    monkeypatch.setattr("eas._torch_mps.why_unavailable", lambda: missing)
     assert doctor.torch_layer().startswith(layer)
 
 

@@ -346,9 +346,10 @@ def test_text_is_made_for_the_gpu_and_what_was_measured_on_it(family, name, tmp_
         from eas.lib.matmul import matmul_kernel
         from eas.runtime import gpu_facts
         a, b = (np.random.default_rng(k).integers(-3, 4, (32, 32)).astype(np.float32) for k in (0, 1))
-        c = np.zeros_like(a)
-        matmul_kernel[1](a, b, c, 32, 32, 32, BM=32, BN=32, BK=16)
-        assert np.array_equal(c, a @ b)
+        x, y, z = (eas.tensor(v, device="mps") for v in (a, b, np.zeros_like(a)))
+        for _ in range(20):  # also those that are repeated natively
+            matmul_kernel[1](x, y, z, 32, 32, 32, BM=32, BN=32, BK=16)
+            assert np.array_equal(z.numpy(), a @ b)
         (text,) = [key[0] for key in runtime._plans]
         print(runtime.target.name, runtime.target.fragment_map, "thread_elements" in text, text.split("math, ")[1].split(".")[0])
         gpu_facts.write(runtime.extension().device_info()["name"], {"fragment_map": "unknown"})
