@@ -61,7 +61,7 @@ def interesting(src: DType) -> list:
         return [False, True] * 40
     limits = [x for d in dtypes.ALL if not d.is_float for x in (d.min, d.max)]
     halves = [2**24 + 1, 2**24 + 3, 2**53 + 1, 2**53 + 3, 2**31 - 127, 2**62 + 2**38 + 1, 65519, 65520, 257, 259, 385, 465, 464, 61439, 61440]
-    ties = [2**e + odd * 2 ** (e - m - 1) for m, *_ in FLOATS.values() for e in (m + 2, 62) for odd in (1, 3)]
+    ties = [2**e + odd * 2 ** (e - m - 1) for m, *_ in FLOATS.values() for e in (m + 2, 30, 62) if e > m for odd in (1, 3)]
     whole = [s * (x + d) for x in limits + halves + ties for s in (1, -1) for d in (-1, 0, 1)]
     if not src.is_float:
         inside = [x for x in whole if src.min <= x <= src.max]

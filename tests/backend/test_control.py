@@ -386,3 +386,19 @@ def test_sums_of_equal_floats_round_at_every_step(backend, dtype):
             want = want + dtype(step)
         np.testing.assert_array_equal(out, want)
         np.testing.assert_array_equal(whole, (np.arange(40) + 7 + n * amount).astype(np.int64).astype(np.int32))
+
+
+@eas.kernel
+def paced_kernel(out, first, last, pace, amount, BLOCK: eas.constexpr):
+    count = mk.arange(0, BLOCK)
+    for _ in range(first, last, pace):
+        count += amount
+    mk.store(out, mk.arange(0, BLOCK), count)
+
+
+def test_blocks_behind_loops_of_any_step(backend):
+    """What a loop would have carried is computed from its length, also if the step is known at the launch only."""
+    for first, last, pace in [(0, 10, 1), (0, 10, 3), (10, 0, -1), (10, 0, -3), (0, 10, -1), (10, 0, 2), (5, 5, 1), (-7, 8, 5), (8, -7, -5), (0, 1, 100), (2**31 - 3, 2**31 - 1, 1)]:
+        out = np.zeros(33, np.int32)
+        launch(backend, paced_kernel, out, first, last, pace, 7, grid=1, BLOCK=33)
+        np.testing.assert_array_equal(out, np.arange(33) + 7 * len(range(first, last, pace)), f"{first}, {last}, {pace}")

@@ -333,6 +333,12 @@ def test_facts_of_alignment_hold_exactly(offset):
     assert holds(Fact("aligned_64", "z"), args) == (offset % 64 == 0)
 
 
+@pytest.mark.parametrize(("count", "has_room"), [(1, True), (64, True), (65, False), (200, False)])
+def test_no_more_arguments_than_a_frame_has_room_for(count, has_room):
+    params = tuple(fl.Param(f"a{k}", "i32", k) for k in range(count))
+    assert (fl.make_launcher(fl.LaunchSpec(params, None, site(None, 1))) is not None) == has_room
+
+
 def test_no_more_variants_than_there_is_room(add):
     made = launcher(facts=tuple(Fact("divisible_16", "N") for _ in range(1)))
     for _ in range(100):
