@@ -240,9 +240,12 @@ def function(symbol: str, attributes: str, params: Sequence[Reg], lines: Sequenc
     made = [f"{kind} = type {{ {', '.join(passed(r).type for r in results)} }}"] if results else []
     head = f"define internal {kind} @{symbol}({', '.join(str(passed(p)) for p in params)}) {attributes} {{"
     opened = [f"  {p.text} = bitcast {passed(p)} to {p.type}" for p in params if is_mask(p)]
-    closed, whole = [f"  {passed(r).text} = bitcast {r} to {passed(r).type}" for r in results if is_mask(r)], "poison"
+    closed, whole = list[str](), "poison"
     for i, r in enumerate(results):
-        closed.append(f"  %result{i} = insertvalue {kind} {whole}, {passed(r)}, {i}")
+        if is_mask(r):  # a call in the lines may have named its bits
+            closed.append(f"  %bits{i} = bitcast {r} to {passed(r).type}")
+        given = f"{passed(r).type} %bits{i}" if is_mask(r) else str(r)
+        closed.append(f"  %result{i} = insertvalue {kind} {whole}, {given}, {i}")
         whole = f"%result{i}"
     last = f"  ret {kind} {whole}" if results else "  ret void"
     return "\n".join([*made, head, "entry:", *opened, *lines, *closed, last, "}"])
