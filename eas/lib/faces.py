@@ -31,7 +31,9 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal face
         first = args[0] if args else next(iter(kwargs.values()), None)
-        if type(first) is np.ndarray or not _is_torch_tensor(first):
+        if type(first) is np.ndarray:
+            return fn(*args, **kwargs)
+        if not _is_torch_tensor(first):
             if is_of_mlx(first):  # read-only: what is made is a tensor of eas
                 return fn(*map(_of_eas, args), **{name: _of_eas(a) for name, a in kwargs.items()})
             return fn(*args, **kwargs)

@@ -10,9 +10,12 @@ import pytest
 
 import eas
 from eas import lib
+from eas._torch_mps import TorchMpsRuntime
+from eas.lib.sizes import on_metal
 from eas.runtime import get_runtime
 from eas.runtime.metal import MetalRuntime
 from eas.schedule.metal_target import APPLE7
+from eas.torch_mps_stand_in import stand_in
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
@@ -106,22 +109,40 @@ def test_blocks_fit_a_threadgroup(launches, name, dtype):
         launches.clear()
 
 
+@pytest.mark.parametrize("name", ["linear", "topk", "layer_norm", "bias_gelu", "int8_matvec"])
+def test_blocks_fit_for_tensors_of_torch(launches, monkeypatch, name):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(TorchMpsRuntime, "run", lambda self, executable, *args, **kwargs: launches.append(executable.metal))
+    kinds = {"f32": torch.float32, "i8": torch.int8}
+    with stand_in(get_runtime("mps")):
+        some = torch.empty(2, device="mps")
+        assert on_metal(some)
+        assert not on_metal(some.cpu())
+        for call in CASES[name](lambda *shape, dtype="f32": torch.empty(shape, dtype=kinds[dtype], device="mps")):
+            call()
+    assert launches
+    assert max(code.threadgroup_nbytes for code in launches) <= APPLE7.threadgroup_nbytes
+
+
 def test_kernels_run_where_their_arguments_live(monkeypatch):
     monkeypatch.setenv("EAS_METAL", "software")
     monkeypatch.setenv("EAS_BACKEND", "auto")
-    ran = []
-    real = MetalRuntime.run
-    monkeypatch.setattr(MetalRuntime, "run", lambda self, *args, **kwargs: (ran.append(1), real(self, *args, **kwargs))[1])
+    runtime = get_runtime("mps")
+
+    def commits():
+        return sum(stream.statistics["commits"] for stream in runtime._streams.values())
+
+    before = commits()
     x = np.arange(10, dtype=np.float32)
     for _ in range(6):  # native launchers of the CPU are learnt meanwhile
         assert np.array_equal(lib.add(x, x), x + x)
-    assert not ran
+    assert commits() == before
     given = eas.tensor(x, device="mps")
     for count in range(6):
         made = lib.add(given, given)
         assert made.device == "mps"
         assert np.array_equal(made.numpy(), x + x)
-        assert len(ran) == count + 1
+        assert commits() == before + count + 1, "by native launchers as well"
     assert get_runtime().name == "cpu"
 
 
