@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from eas.verify import kept_facts, page
@@ -15,6 +16,7 @@ from eas.verify.runner import Outcome, run_job
 from eas.verify.stages import STAGES, Job, plan
 
 BAR = 24
+BACKENDS = ("cpu", "mps", "sim")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,18 +36,28 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         print("\n".join(f"{s.name:<12} {s.title} (at most {s.seconds} s on {s.where})" for s in STAGES))
         return 0
-    only = frozenset(filter(None, options.only.split(",")))
-    unknown = only - {s.name for s in STAGES}
-    if unknown:
-        print(f"eas verify: there is no stage {', '.join(sorted(unknown))}; --list names them", file=sys.stderr)
+    only, asked = (tuple(filter(None, text.split(","))) for text in (options.only, options.backend))
+    problem = _unknown("stage", only, [s.name for s in STAGES]) or _unknown("backend", asked, BACKENDS)
+    if problem:
+        print(f"eas verify: {problem}", file=sys.stderr)
         return 2
-    found = survey(tuple(filter(None, options.backend.split(","))))
-    jobs = plan(found.backends, only, is_short=options.short)
+    found = survey(asked)
+    jobs = plan(found.backends, frozenset(only), is_short=options.short)
     report = _started(options, found, len(jobs))
     options.output.mkdir(parents=True, exist_ok=True)
-    _verify(report, jobs, options)
+    try:
+        _verify(report, jobs, options)
+    except KeyboardInterrupt:
+        print(f"\neas verify: interrupted; --resume goes on, what was found is in {options.output}", file=sys.stderr)
+        return 130
     print(f"\n{table(report)}\n\nverdict: {report.verdict}; {options.output / 'report.html'} and report.json can be sent to us")
     return 1 if report.has_failed else 0
+
+
+def _unknown(kind: str, given: Sequence[str], known: Sequence[str]) -> str:
+    """A sentence about the first name that does not exist, or nothing."""
+    strange = [name for name in given if name not in known]
+    return f"there is no {kind} {strange[0]}; there are {', '.join(known)}" if strange else ""
 
 
 def _started(options: argparse.Namespace, found: Survey, n_jobs: int) -> Report:

@@ -330,9 +330,28 @@ def test_wrong_options_are_told(capsys, tmp_path):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     assert command.run(parser.parse_args(["--only", "opps", "--output", str(tmp_path)])) == 2
-    assert "there is no stage opps; --list names them" in capsys.readouterr().err
+    assert "there is no stage opps; there are build, probe, refused" in capsys.readouterr().err
+    assert command.run(parser.parse_args(["--backend", "cpu,gpu", "--output", str(tmp_path)])) == 2
+    assert "there is no backend gpu; there are cpu, mps, sim" in capsys.readouterr().err
     assert command.run(parser.parse_args(["--list"])) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [s.name for s in stages.STAGES]
+
+
+def test_an_interrupt_leaves_what_was_found(tmp_path, monkeypatch, capsys):
+    def interrupted(job, **options):
+        if job.stage.name == "probe":
+            raise KeyboardInterrupt
+        return Outcome(job.key, job.stage.name, "", job.title, "passed", checks=[Check("one", "passed")])
+
+    monkeypatch.setattr(command, "survey", lambda asked: command.Survey({"eas": "1"}, {"cpu": None}))
+    monkeypatch.setattr(command, "run_job", interrupted)
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    assert command.run(parser.parse_args(["--only", "build,probe", "--output", str(tmp_path)])) == 130
+    assert "--resume goes on" in capsys.readouterr().err
+    report = read(tmp_path / "report.json")
+    assert report is not None
+    assert (report.verdict, [o.key for o in report.outcomes]) == ("incomplete", ["build"])
 
 
 # --- the corpus -----------------------------------------------------------------------------------
