@@ -43,7 +43,7 @@ def render(report: Report) -> str:
         f'<p class="faint">{escape(str(report.machine.get("gpu", "")))} · {escape(str(report.machine.get("platform", "")))} · {report.mode} run · {escape(str(report.machine.get("date", "")))}</p>',
         _cards(report), _problems(report), _section("Stages", _stages(report.outcomes)),
         _section("Time", plots.timeline([(o.title, o.seconds, o.status) for o in report.outcomes if o.seconds])),
-        _section("Measurements", _plots(points)), _section("Facts of this machine", _facts(report)),
+        _section("Measurements", _plots(points) and _remark(report) + _plots(points)), _section("Facts of this machine", _facts(report)),
         _section("Machine", _pairs(report.machine)), _section("Every check", "".join(map(_checks, report.outcomes))),
     ]  # fmt: skip
     return f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>eas verify: {report.verdict}</title><style>{CSS}</style></head>\n<body>{"".join(body)}</body></html>\n'
@@ -93,6 +93,12 @@ def _plots(points: list[Point]) -> str:
     titles = dict.fromkeys(p.plot for p in points)
     figures = [f"<figure>{plots.plot(title, [p for p in points if p.plot == title])}</figure>" for title in titles]
     return f'<div class="plots">{"".join(figures)}</div>' if figures else ""
+
+
+def _remark(report: Report) -> str:
+    """Whose times they are not."""
+    is_software = "software" in str(report.machine.get("gpu", ""))
+    return "<p class=faint>This Metal is a software one: its times say nothing of a GPU.</p>" if is_software else ""
 
 
 def _facts(report: Report) -> str:

@@ -27,7 +27,7 @@ class Stage:
 
 
 STAGES = (
-    Stage("build", "build and API", "build:run", "once", 30),
+    Stage("build", "build and API", "build:run", "once", 60),
     Stage("probe", "torch probe", "probe:run", "once", 60),
     Stage("refused", "Metal texts that must be refused", "texts:run_refused", "metal", 40),
     Stage("corpus", "Metal texts of our tests", "texts:run_corpus", "metal", 90),

@@ -295,6 +295,8 @@ def test_the_page_needs_nothing_else(report):
     assert "@import" not in text
     assert "url(" not in text
     assert "&lt;wrong&gt; &amp; more" in text
+    assert "software one" not in text
+    assert "its times say nothing of a GPU" in page.render(replace(report, machine={"gpu": "eas software Metal"}))
     figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(figures) == 3
     for figure in figures:
