@@ -80,9 +80,11 @@ static int retold(const char* name) {
 }
 
 static int finish(const char* name, Stream* s, uint64_t number, uint64_t ticket) {
-    pthread_mutex_lock(&state_lock);
-    flush_to(s, ticket);
-    pthread_mutex_unlock(&state_lock);
+    @autoreleasepool {
+        pthread_mutex_lock(&state_lock);
+        flush_to(s, ticket);
+        pthread_mutex_unlock(&state_lock);
+    }
     if (wait_for(s, ticket)) return kRaised;
     pthread_mutex_lock(&state_lock);
     bool is_failed = has_failure(number);
