@@ -36,7 +36,7 @@ def recorded(runtime: MetalRuntime, steps: Sequence[Step]) -> MetalRecording | N
     """The launches as one graph; None if Python has something to do in one of them."""
     launches, rows = [], []
     for step in steps:
-        launch = prepare(cast(MetalExecutable, step.executable), step.args, step.grid)
+        launch = prepare(cast(MetalExecutable, step.executable), step.args, step.grid, runtime.target)
         code = launch.code
         if 0 in step.grid:
             continue

@@ -206,6 +206,11 @@ with eas.capture(x=x) as graph:
     for _ in range(30):
         add_kernel(x, one, y, n, BLOCK=64)
         add_kernel(y, one, x, n, BLOCK=64)
+plain = [eas.empty_like(x) for _ in range(3)]
+add_kernel(*plain, n, BLOCK=64)
+plans = len(runtime._plans)
+graph._recording({})
+assert len(runtime._plans) == plans  # the text of this GPU, as launches have it
 assert x.numpy()[0] == 1 and type(graph._recording({})).__name__ == "MetalRecording"
 s = eas.Stream()
 for k in range(6):
