@@ -132,7 +132,7 @@ def _run(torch: Any, mps_runtime: Any, op: Any, *args: Any, **kwargs: Any) -> An
     device = kwargs.get("device")
     if device is not None:
         host_kwargs["device"] = torch.device("cpu")
-    made = op(*host_args, **host_kwargs)
+    made = _for_numbers(op, args)(*host_args, **host_kwargs)
     for original, twin in twins:
         if original.shape != twin.shape:  # an `out` of another size: torch gives it new memory
             torch.ops.aten.set_.source_Tensor.redispatch(keys, original, new_tensor(torch, mps_runtime, twin))
@@ -145,6 +145,12 @@ def _run(torch: Any, mps_runtime: Any, op: Any, *args: Any, **kwargs: Any) -> An
         return given if given is not None else value if stays else new_tensor(torch, mps_runtime, value)
 
     return tree.tree_map(back, made)
+
+
+def _for_numbers(op: Any, args: Sequence[Any]) -> Any:
+    """The operator, or all of its overloads where a number stands for a tensor."""
+    kinds = (str(a.type) for a in op._schema.arguments)
+    return op.overloadpacket if any(isinstance(a, int | float) and kind == "Tensor" for a, kind in zip(args, kinds, strict=False)) else op
 
 
 def _is_view(op: Any) -> bool:
@@ -164,6 +170,8 @@ def _host(torch: Any, twins: list[tuple[Any, Any]], value: Any) -> Any:
 
 def _twin(torch: Any, tensor: Any) -> Any:
     """A CPU tensor on the memory of an mps tensor."""
+    if not tensor.numel():  # an `out` may still grow
+        return torch.empty(tensor.shape, dtype=tensor.dtype)
     memory = torch.from_numpy(_memory(tensor))
     size = tensor.element_size()
     elements = memory[: memory.numel() // size * size].view(tensor.dtype)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import eas
-from eas import lib
+from eas import config, lib
 from eas.runtime import get_runtime
+from eas.torch_mps_stand_in import stand_in
 from eas.verify import switching
 from eas.verify.build import add_kernel
 from eas.verify.events import Recorder
@@ -29,22 +31,27 @@ def run(record: Recorder, _: str) -> None:
         for check in (_shares_cpu_memory, _launches_on, _gradient_on):
             with record.checking(f"cpu: {check.__name__.strip('_').replace('_', ' ').removesuffix(' on')}"):
                 check(torch, "cpu")
-    if not torch.backends.mps.is_available():
-        for layer in "AB":
-            record.skipped(f"layer {layer}", "this torch has no MPS: a Mac is needed")
-        return
     why = get_runtime("mps").why_unavailable()
-    if why is not None:
-        record.skipped("layers A and B", why)
-        return
-    for layer in ("a", "b"):
-        os.environ["EAS_TORCH_LAYER"] = layer
-        for check in (_launches_on, _views_on, _ordered_on, _gradient_on):
-            with record.checking(f"layer {layer.upper()}: {check.__name__.strip('_').replace('_', ' ').removesuffix(' on')}"):
-                check(torch, "mps")
-    os.environ.pop("EAS_TORCH_LAYER")
-    with record.checking("layer A: tensors are shared both ways"):
-        _shares_metal_memory(torch)
+    if torch.backends.mps.is_available() and why is None:
+        _check_layers(record, torch, (_launches_on, _views_on, _ordered_on, _gradient_on), "")
+    elif config.metal() == "software" and why is None:
+        with stand_in(get_runtime("mps")):  # it has no `backward()`
+            _check_layers(record, torch, (_launches_on, _views_on, _ordered_on), ", on a stand-in for torch's MPS")
+    else:
+        for layer in "AB":
+            record.skipped(f"layer {layer}", "this torch has no MPS: a Mac is needed" if why is None else why)
+
+
+def _check_layers(record: Recorder, torch: Any, checks: Sequence[Callable[[Any, str], None]], remark: str) -> None:
+    with switching.backend("auto"):
+        for layer in ("a", "b"):
+            os.environ["EAS_TORCH_LAYER"] = layer
+            for check in checks:
+                with record.checking(f"layer {layer.upper()}: {check.__name__.strip('_').replace('_', ' ').removesuffix(' on')}{remark}"):
+                    check(torch, "mps")
+        os.environ.pop("EAS_TORCH_LAYER")
+        with record.checking(f"layer A: tensors are shared both ways{remark}"):
+            _shares_metal_memory(torch)
 
 
 def _shares_cpu_memory(torch: Any, device: str) -> None:

@@ -86,6 +86,7 @@ def test_tensors_of_the_stand_in_are_torchs_own(mps):
     assert x[1:, 2].storage_offset() == 6
     assert x[1:, 2]._base is not None
     assert torch.equal((x * 2 + 1).cpu(), torch.arange(12.0).view(3, 4) * 2 + 1)
+    assert torch.arange(100_000, device="mps").sum().item() == 4_999_950_000
     with pytest.raises(Exception, match="mps"):
         x.numpy()
 
