@@ -29,7 +29,7 @@ from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.retraces import told_of_retrace
-from eas.runtime import Grid, Runtime, keys, require
+from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.streams import SPECIAL, Lane, Stream, lane_of
@@ -377,7 +377,7 @@ class Kernel:
         arrays = plain_arrays(compiled, given)
         is_plain = arrays is not None
         views: Mapping[str, ArgView] = {} if is_plain else {n: view(v, n) for n, v in given.items() if not is_scalar(v)}
-        runtime, views = launch_site(self.__name__, views)
+        runtime, views = launch_site(self.__name__, views, get_runtime)
         require(runtime)
         if 0 in grid:
             return None

@@ -99,7 +99,7 @@ class QuickStart(unittest.TestCase):
         done = python("-m", "examples.add", EAS_BACKEND="mps")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(f"the mps backend is not available: {WHY_NO_METAL}", done.stderr)
-        self.assertIn("hint: set EAS_BACKEND=interp", done.stderr)
+        self.assertIn("hint: set EAS_BACKEND=cpu to run here", done.stderr)
 
 
 class LaunchModes(unittest.TestCase):

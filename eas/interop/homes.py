@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ from eas.errors import LaunchError
 from eas.facts import Extent
 from eas.interop.quick import address_of
 from eas.interop.views import ArgView
-from eas.runtime import Runtime, get_runtime
+from eas.runtime import Runtime
 from eas.runtime.launch_settings import setting_now
 
 Views = Mapping[str, ArgView]
 
 
-def launch_site(kernel: str, views: Views) -> tuple[Runtime, Views]:
-    """The runtime of `EAS_BACKEND`, and the arguments as it takes them; `auto` runs a kernel where they live."""
+def launch_site(kernel: str, views: Views, get_runtime: Callable[[str | None], Runtime]) -> tuple[Runtime, Views]:
+    """The runtime of `EAS_BACKEND`, as `get_runtime` finds it, and the arguments as it takes them; `auto` runs a kernel where they live."""
     devices: dict[str, list[str]] = {}
     for arg, v in views.items():
         devices.setdefault(v.device, []).append(f"`{arg}`")
