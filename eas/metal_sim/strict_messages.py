@@ -26,6 +26,7 @@ HINTS: tuple[tuple[str, str], ...] = (
     (r"call to '\w+' is ambiguous", "give all arguments one type; Metal has no bfloat functions: convert with float(x)"),
     (r"unknown type name 'bfloat'|identifier 'bfloat'", "bfloat needs Metal 3.1"),
     (r"to bfloat implicitly", "write bfloat(x)"),
+    (r"deleted operator '(?!=')|'bfloat' to 'half' invokes a deleted", "bfloat meets float and half only when asked: write bfloat(x), float(x) or half(x)"),
     (r"conversion from '\w+[234]' to '\w+[234]'", "vectors convert only when asked: float4(v)"),
     (r"memory_order", 'use memory_order_relaxed, or language="4.1"'),
 )

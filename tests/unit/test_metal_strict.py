@@ -83,6 +83,8 @@ def test_there_are_many_texts():
         ("atomic_int x;", "x is an atomic of the thread", ""),
         ("simdgroup_float8x8 m; simdgroup_load(m, c, 8);", "a constant pointer cannot be used as a device pointer", "copy the value"),
         ("float4 v = 1; thread float* p = &v[1];", "a vector's component has no address", ""),
+        ("bfloat b = 1; b += f[i];", "deleted operator '+='", "write bfloat(x), float(x) or half(x)"),
+        ("bfloat b = 1; half h = b;", "deleted function", "write bfloat(x), float(x) or half(x)"),
         ("int x{f[i]};", "type 'float' cannot be narrowed to 'int' in initializer list", ""),
     ],
 )
