@@ -74,9 +74,9 @@ def pytest_configure(config: Any) -> None:
         _keep(code)
         return code
 
-    def run(self: SimRuntime, executable: Any, args: Any, grid: Any, *, sync: bool = True) -> None:
+    def run(self: SimRuntime, executable: Any, args: Any, grid: Any, **options: Any) -> None:
         _ = executable.metal
-        get_runtime("cpu").run(executable, args, grid, sync=sync)
+        get_runtime("cpu").run(executable, args, grid, **options)
 
     msl.generate_msl = generate_and_keep
     SimRuntime.run = run  # type: ignore[method-assign]
