@@ -70,7 +70,7 @@ class DiskCache:
             return None
         path = _entry_path(self.root, key)
         try:
-            blob = _read_own_file(path)
+            blob = read_own_file(path)
             payload = None if blob is None else _unpack(key, blob)
             if payload is None:
                 path.unlink()
@@ -213,7 +213,7 @@ def _entry_path(root: Path, key: str) -> Path:
     return root / name[:2] / name[2:4] / (name[4:] + _SUFFIX)
 
 
-def _read_own_file(path: Path) -> bytes | None:
+def read_own_file(path: Path) -> bytes | None:
     """The bytes of a regular file that nobody but this user can have written, else None."""
     fd = os.open(path, _OPEN_FLAGS)
     try:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from eas import config
+from eas.runtime.disk_cache import read_own_file
 from eas.schedule.metal_target import APPLE7, APPLE8, APPLE9, MetalTarget, newest_language
 
 KINDS: Mapping[str, type] = {
     "simd_width": int, "max_threads": int, "has_ulong_min_max": bool, "has_ulong_atomics": bool, "usual_threads": int, "elements_per_thread": int,
 }  # fmt: skip
 """Facts that are fields of `MetalTarget` as they are; "fragment_map" is one as well, by its name or "unknown"."""
+_LIMITS = {"simd_width": (32, 32), "max_threads": (32, 1024), "usual_threads": (32, 1024), "elements_per_thread": (1, 16)}
 
 
 def path_of(gpu: str) -> Path:
@@ -39,22 +41,28 @@ def write(gpu: str, facts: Mapping[str, Any]) -> Path | None:
 
 
 def read(gpu: str) -> dict[str, Any]:
-    """The facts that are known of a GPU, if any; a file that cannot be read knows none."""
+    """The facts that are known of a GPU, if any; a file that cannot be read, or that others may write, knows none."""
     if not config.cache_enabled():
         return {}
     with contextlib.suppress(OSError, ValueError):
-        facts = json.loads(path_of(gpu).read_text(encoding="utf-8"))
+        facts = json.loads(read_own_file(path_of(gpu)) or b"")
         if isinstance(facts, dict):
             return facts
     return {}
 
 
 def refined(target: MetalTarget, facts: Mapping[str, Any]) -> MetalTarget:
-    """The target with what was measured in place of what we had reasoned; facts of the wrong type are ignored."""
-    known = {name: facts[name] for name, kind in KINDS.items() if type(facts.get(name)) is kind}
+    """The target with what was measured in place of what we had reasoned; what no GPU can have is ignored."""
+    known = {name: facts[name] for name, kind in KINDS.items() if type(facts.get(name)) is kind and _is_sensible(name, facts[name])}
     if facts.get("fragment_map") == "unknown":
         known["fragment_map"] = None
     return replace(target, **known)
+
+
+def _is_sensible(name: str, value: int) -> bool:
+    """Whether code can be made for such a number: a power of two between its least and its most."""
+    least, most = _LIMITS.get(name, (0, 1))
+    return name not in _LIMITS or (least <= value <= most and value & (value - 1) == 0)
 
 
 def target_of(gpu: str, family: int, macos: str = "") -> MetalTarget:

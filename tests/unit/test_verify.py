@@ -220,6 +220,12 @@ def test_facts_are_kept_per_gpu_and_make_the_target(monkeypatch, tmp_path):
     assert gpu_facts.target_of("Apple M7", 8) == APPLE8
     gpu_facts.path_of("Apple M7").write_text("[")
     assert gpu_facts.target_of("Apple M7", 8) == APPLE8
+    gpu_facts.path_of("Apple M7").write_text('{"max_threads": 700, "simd_width": 7, "usual_threads": 4096, "elements_per_thread": 0}')
+    assert gpu_facts.target_of("Apple M7", 8) == APPLE8
+    gpu_facts.path_of("Apple M7").write_text('{"max_threads": 512}')
+    assert gpu_facts.target_of("Apple M7", 8) == replace(APPLE8, max_threads=512)
+    gpu_facts.path_of("Apple M7").chmod(0o666)  # others may have written it
+    assert gpu_facts.target_of("Apple M7", 8) == APPLE8
     monkeypatch.setenv("EAS_CACHE", "0")
     assert gpu_facts.write("Apple M7", {}) is None
 
