@@ -117,6 +117,7 @@ template this thread_local throw true try typedef typeid typename union unsigned
 while xor xor_eq NULL assert main
 kernel vertex fragment device constant thread threadgroup threadgroup_imageblock object_data ray_data coherent
 half bfloat uchar ushort uint ulong size_t ptrdiff_t metal sampler texture patch_control_point visible intersection
+visible_function_table intersection_function_table
 half2 half3 half4 float2 float3 float4 int2 int3 int4 uint2 uint3 uint4 bool2 bool3 bool4 char2 char3 char4
 uchar2 uchar3 uchar4 short2 short3 short4 ushort2 ushort3 ushort4 long2 long3 long4 ulong2 ulong3 ulong4
 bfloat2 bfloat3 bfloat4 packed_float4 packed_half4 vec matrix array atomic imageblock

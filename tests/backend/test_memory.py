@@ -146,9 +146,9 @@ def test_scalars_are_loaded_stored_and_spread(backend, name):
     values = sample(dtype, 9, 0)
     y = poison(12, dtype)
     launch(backend, scalar_kernel, buffer(values, dtype), y, 4, 0.1, grid=1)
-    # A scalar argument is f32: it is rounded before it meets the block.
+    # A scalar argument is f32, or f64 beside buffers of f64: it is rounded before it meets the block.
     wide = dtypes.f32 if dtype.bits < 32 else dtype
-    product = values[4] * nearest(0.1, dtypes.f32)
+    product = values[4] * nearest(0.1, wide)
     want = [nearest(nearest(product, wide), dtype), *[values[4]] * 5, *[2.5] * 5, values[5]]
     assert_identical(contents(y), contents(buffer(want, dtype)), dtype)
 

@@ -207,7 +207,7 @@ def test_dlpack_object_of_an_immutable_library_is_read_only():
 
 def test_dlpack_object_elsewhere_is_refused():
     assert (
-        "has type _OnlyDLPack and lives on DLPack device 2, a kernel needs CPU memory"
+        "has type _OnlyDLPack and lives on DLPack device 2, a kernel needs memory of the CPU or of Metal"
         in refusal(_OnlyDLPack(np.zeros(3), (2, 0)))
     )
 

@@ -31,7 +31,7 @@ def launches(monkeypatch):
     """What would run on the GPU: the generated Metal code of every launch."""
     seen = []
 
-    def run(self, executable, args, grid, *, sync=True):
+    def run(self, executable, args, grid, **options):
         seen.append(executable.metal)
 
     monkeypatch.setenv("EAS_METAL", "software")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eas import dtypes, errors
+from eas.interop import devices
 from eas.interop.arguments import view
 from eas.interop.devices import UnknownDevice
 from eas.runtime import get_runtime
@@ -142,6 +143,8 @@ def test_dtypes_are_taken_by_any_name():
 @pytest.mark.parametrize("name", ["mps", "metal"])
 def test_metal_tensors_need_a_metal_backend(name, monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "interp")
+    monkeypatch.setenv("EAS_METAL", "")
+    monkeypatch.setattr(devices, "_devices", {"cpu": devices.CPU})  # a test before may have opened the fake one
     expected = (
         "there is no Metal device on the interp backend\n"
         '  hint: device="cpu", or EAS_BACKEND=sim for the software Metal'
