@@ -189,8 +189,25 @@ def _load(data: bytes) -> _Loaded:
     key = hashlib.sha256(data).digest()
     if key not in _loaded:
         toolchain.engine()
-        _loaded.setdefault(key, _Loaded(binaries.load(data, "kernels"), library_nbytes(data), _code_digest(data)))
+        try:
+            library = binaries.load(data, "kernels")
+        except OSError as error:
+            symbol = re.search(r"undefined symbol: (\w+)", str(error))
+            if symbol is None:
+                raise
+            raise MetalSourceError(f"function {_unmangled(symbol[1])} is called, and never defined", hint="every function of a Metal text has a body") from None
+        _loaded.setdefault(key, _Loaded(library, library_nbytes(data), _code_digest(data)))
     return _loaded[key]
+
+
+def _unmangled(symbol: str) -> str:
+    """The name of a C++ function, with its namespaces."""
+    names, rest = [], re.sub(r"^_ZN?K?", "", symbol)
+    while (length := re.match(r"\d+", rest)) is not None:
+        end = length.end() + int(length[0])
+        names.append(rest[length.end() : end])
+        rest = rest[end:]
+    return "::".join(names) or symbol
 
 
 def _code_digest(data: bytes) -> bytes:

@@ -211,13 +211,13 @@ class Outline:
         return kept
 
     def _attributes(self, start: int, end: int) -> str:
-        """The words and numbers inside [[...]] of a range."""
+        """The words, numbers and sums inside [[...]] of a range."""
         words: list[str] = []
         at = start
         while at < end:
             if self.tokens[at].text == "[" and self.tokens[at + 1].text == "[":
                 last = closing(self.tokens, at)
-                words += [t.text for t in self.tokens[at:last] if t.kind in ("word", "number")]
+                words += [t.text for t in self.tokens[at:last] if t.kind in ("word", "number") or t.text in ("+", "*")]
                 at = last
             at += 1
         return " ".join(words)

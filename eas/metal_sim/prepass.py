@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,15 @@ import numpy as np
 
 from eas.errors import ArgumentError
 from eas.metal_sim.errors import MetalSourceError
-from eas.metal_sim.strict_text import is_zeroed
+from eas.metal_sim.signatures import (
+    ADDRESS_SPACES,
+    ERASED,
+    function_name,
+    outside_templates,
+    parameter_types,
+    signature,
+)
+from eas.metal_sim.strict_text import index_of, is_zeroed
 from eas.metal_sim.tokens import (
     OPENING,
     Edits,
@@ -24,9 +33,6 @@ from eas.metal_sim.tokens import (
     tokenize,
     unmatched,
 )
-
-ERASED = frozenset(["device", "thread", "threadgroup", "threadgroup_imageblock", "vertex", "fragment"])
-ADDRESS_SPACES = frozenset(["device", "thread", "threadgroup", "threadgroup_imageblock", "constant"])
 
 # attribute -> member of eas_sim::Thread
 POSITIONS = {
@@ -121,6 +127,8 @@ class _Reader:
         self.seen: set[tuple[str, ...]] = set()
         self.instantiations: list[tuple[str, str, str, Token]] = []
         self.values: dict[str, bool] = {}  # function constant -> is it defined
+        self.promised: dict[str, Token] = {}  # functions without a body, at program scope
+        self.defined: set[str] = set()
 
     def read(self) -> Source:
         bracket = unmatched(self.tokens)
@@ -133,10 +141,13 @@ class _Reader:
 
     def _read(self) -> Source:
         self._declarations(0, len(self.tokens), ())
+        self._refuse_unfulfilled()
         for name, call, types, token in self.instantiations:
             made = self.templates.get(call.split("<")[0].removeprefix("::"))
             if made is None:
                 raise self._error(token, f"there is no kernel template {call.split('<')[0]} to instantiate")
+            if any(k.name == name and k.call != call for k in self.source.kernels):
+                raise self._error(token, f"Metal: two kernels have the name {name}")
             self.source.kernels.append(replace(made, name=name, call=call, types=types))
         self._erase_qualifiers()
         unknown = set(self.given) - {k for c in self.source.constants for k in (c.name, c.index)}
@@ -147,6 +158,13 @@ class _Reader:
             )
         self.source.text = self.edits.apply()
         return self.source
+
+    def _refuse_unfulfilled(self) -> None:
+        """Functions that are declared and called, and have no body."""
+        for name, token in self.promised.items():
+            uses = sum(a.text == name and b.text == "(" for a, b in itertools.pairwise(self.tokens))
+            if name not in self.defined and uses > 1:
+                raise self._error(token, f"Metal: function {name} is called, and never defined")
 
     # --- declarations -----------------------------------------------------------------------------
 
@@ -245,7 +263,7 @@ class _Reader:
         first = self.tokens[start]
         if first.text == "template" and self.tokens[start + 1].text != "<":
             if "host_name" in attributes:
-                self._instantiation(start, end, _string(attributes["host_name"]), scope)
+                self._instantiation(start, end, self._host_name(attributes["host_name"], first), scope)
             return
         if "function_constant" in attributes:
             self._function_constant(start, end, attributes["function_constant"])
@@ -254,6 +272,8 @@ class _Reader:
         if head[-1:] and head[-1].text in ("default", "delete"):
             head = head[:-2]
         if any(t.text == "(" for t in head) and not any(t.text == "=" for t in head):
+            if not scope and first.text not in ("template", "friend", "using", "typedef", "static_assert"):
+                self.promised.setdefault(function_name(head), first)
             self._drop_if_repeated(start, end, end, scope)
 
     def _instantiation(self, start: int, end: int, name: str, scope: tuple[str, ...]) -> None:
@@ -274,14 +294,14 @@ class _Reader:
             first -= 2
         call = join(head[first:stop])
         path = "".join(f"{s}::" for s in scope)
-        types = "" if ">" in call or stop == len(head) else _parameter_types(head[stop + 1 : closing(head, stop)])
+        types = "" if ">" in call or stop == len(head) else parameter_types(head[stop + 1 : closing(head, stop)])
         self.instantiations.append((name, path + call, types, self.tokens[start]))
         self.edits.replace(self.tokens[start].start, self.tokens[end].end)
 
     def _function_constant(self, start: int, end: int, index: str) -> None:
         head = [t for t in self._head(start, end) if t.text not in ("constant", "const", "constexpr", "static")]
         name, type_ = head[-1].text, join(head[:-1])
-        number = _number(index)
+        number = index_of(index)
         if number is None:
             raise self._error(self.tokens[start], f"function_constant({index}) of {name} is no number")
         self.source.constants.append(FunctionConstant(name, type_, number))
@@ -297,6 +317,7 @@ class _Reader:
 
     def _function(self, start: int, brace: int, close: int, scope: tuple[str, ...]) -> None:
         attributes = self._attributes(start, brace)
+        self.defined.add(function_name(self._head(start, brace)))
         words = {t.text for t in self._head(start, brace)}
         if "kernel" in words or "kernel" in attributes:
             self._kernel(start, brace, close, attributes, scope)
@@ -314,13 +335,19 @@ class _Reader:
         path = "".join(f"{s}::" for s in scope)
         limit = attributes.get("max_total_threads_per_threadgroup", "")
         made = KernelSource(
-            name, path + name, parameters, self._line(self.tokens[opening - 1]), _number(limit),
+            name, path + name, parameters, self._line(self.tokens[opening - 1]), index_of(limit),
             frozenset(t.text for t in self.tokens[brace:close] if t.kind == "word"),
         )
         if self.tokens[start].text == "template":
             self.templates[path + name] = made
         else:
-            self.source.kernels.append(replace(made, name=_string(attributes.get("host_name", f'"{name}"'))))
+            host_name = attributes.get("host_name")
+            self.source.kernels.append(made if host_name is None else replace(made, name=self._host_name(host_name, self.tokens[start])))
+
+    def _host_name(self, argument: str, token: Token) -> str:
+        if not _string(argument):
+            raise self._error(token, f"Metal: host_name({argument}) is no string")
+        return _string(argument)
 
     def _parameter_list(self, start: int, brace: int) -> int:
         """The index of the `(` of the parameter list."""
@@ -363,7 +390,7 @@ class _Reader:
             if attribute in POSITIONS:
                 return Parameter(name, type_, "position", attribute=attribute)
             if attribute in ("buffer", "threadgroup"):
-                number = _number(argument)
+                number = index_of(argument)
                 if number is None:
                     raise self._error(part[0], f"[[{attribute}({argument})]] of {name} is no number")
                 return Parameter(name, type_, attribute, number)
@@ -408,7 +435,7 @@ class _Reader:
         if not parts:
             return
         head = parts[0][: next((i for i, t in enumerate(parts[0]) if t.text in ("[", "=")), len(parts[0]))]
-        if any(t.text in ("*", "&", "&&") for t in _outside_templates(head)):
+        if any(t.text in ("*", "&", "&&") for t in outside_templates(head)):
             return  # a pointer or reference into threadgroup memory: a variable of the thread
         if zeroed := is_zeroed(parts):
             parts[0] = parts[0][: next(i for i, t in enumerate(parts[0]) if t.text == "=")]
@@ -432,9 +459,15 @@ class _Reader:
         self.edits.replace(self.tokens[start].start, self.tokens[end].start, "; ".join(made))
 
     def _drop_if_repeated(self, start: int, head_end: int, end: int, scope: tuple[str, ...]) -> bool:
-        """Drop a function that differs from an earlier one in address spaces only."""
+        """Drop a function that differs from an earlier one in address spaces only, and refuse one that does not differ."""
         has_body = end != head_end
-        key = (*scope, str(has_body), *_signature(self.tokens[start:head_end]))
+        head = self.tokens[start:head_end]
+        key = (*scope, str(has_body), *signature(head))
+        whole = (*key, "in", *(t.text for t in head if t.text in ADDRESS_SPACES))
+        is_function = self.tokens[head_end].text == "{" and any(t.text == "(" for t in head) and not {"struct", "class"} & {t.text for t in head}
+        if has_body and is_function and whole in self.seen:
+            raise self._error(self.tokens[start], f"Metal: {function_name(head)} is defined twice")
+        self.seen.add(whole)
         if key in self.seen:
             self.edits.replace(self.tokens[start].start, self.tokens[end].end)
             return True
@@ -506,62 +539,9 @@ def _attribute_words(marks: Sequence[Token]) -> dict[str, str]:
     return found
 
 
-def _number(text: str) -> int | None:
-    """The value of an index such as `1200+3`."""
-    if not re.fullmatch(r"[0-9]{1,9}(?:[+*][0-9]{1,9})*", text := re.sub(r"\s|^\(|\)$", "", text)):
-        return None
-    return sum(math.prod(map(int, part.split("*"))) for part in text.split("+"))
-
-
 def _string(argument: str) -> str:
     """What string literals side by side say."""
     return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', argument))
-
-
-def _parameter_types(tokens: Sequence[Token]) -> str:
-    """The types of a parameter list in C++, without address spaces."""
-    types = []
-    for part in split_at_commas(tokens):
-        kept = [replace(t, text="const") if t.text == "constant" else t for t in part if t.text not in ERASED]
-        types.append(join(kept[:-1] if kept[-1].kind == "word" and len(kept) > 1 else kept))
-    return ", ".join(types)
-
-
-def _outside_templates(tokens: Sequence[Token]) -> list[Token]:
-    kept: list[Token] = []
-    at = 0
-    while at < len(tokens):
-        if tokens[at].text == "<":
-            at = closing_angle(tokens, at)
-        else:
-            kept.append(tokens[at])
-        at += 1
-    return kept
-
-
-def _signature(tokens: Sequence[Token]) -> list[str]:
-    """What two functions must not share once address spaces are gone: everything but parameter names."""
-    words: list[str] = []
-    at = 0
-    while at < len(tokens):
-        text = tokens[at].text
-        if text == "(" and at and tokens[at - 1].text != "operator":
-            close = closing(tokens, at)
-            words.append("(")
-            for part in split_at_commas(tokens[at + 1 : close]):
-                plain = [t.text for t in part if t.text not in ADDRESS_SPACES - {"constant"}]
-                plain = ["const" if w == "constant" else w for w in plain]
-                if "=" in plain:
-                    plain = plain[: plain.index("=")]
-                if len(plain) > 1 and re.fullmatch(r"[A-Za-z_]\w*", plain[-1]) and plain[-1] != "const":
-                    plain = plain[:-1]
-                words += [*sorted(set(plain) & {"const"}), *(w for w in plain if w != "const"), ","]
-            words.append(")")
-            at = close
-        elif text not in ADDRESS_SPACES:
-            words.append(text)
-        at += 1
-    return words
 
 
 def _literal(type_: str, value: object) -> str:

@@ -9,6 +9,7 @@ from eas.metal_sim.strict_text import (
     SPACES,
     Found,
     Text,
+    index_of,
     is_builtin_type,
     is_member,
     locals_of,
@@ -53,6 +54,7 @@ def _named(tokens: tuple[Token, ...]) -> Token:
 
 def local_variables(text: Text) -> Found:
     """Variables of functions in threadgroup, device and constant memory, and static ones."""
+    lambdas, classes = _lambda_bodies(text.tokens), _without_threadgroup_constructor(text.tokens)
     for local in locals_of(text):
         name, words = local.name, local.words
         if "static" in words and "constant" not in words:
@@ -61,12 +63,63 @@ def local_variables(text: Text) -> Found:
             continue
         elif "device" in words:
             yield name, f"{name.text} cannot be declared in device memory: device variables are the arguments of kernels"
-        elif "threadgroup" in words and not local.function.is_kernel:
+        elif "threadgroup" in words and (not local.function.is_kernel or any(a < name.start < b for a, b in lambdas)):
             yield name, f"the threadgroup variable {name.text} must be declared in a kernel"
+        elif "threadgroup" in words and words & classes:
+            yield name, f"{next(iter(words & classes))} has a constructor for thread memory only, and {name.text} is in threadgroup memory"
         elif "threadgroup" in words and local.has_value and not local.is_zeroed:
             yield name, f"the threadgroup variable {name.text} cannot have a value from the start"
         elif "constant" in words and not local.has_value:
             yield name, f"the constant {name.text} needs a value"
+
+
+def _lambda_bodies(tokens: list[Token]) -> list[tuple[int, int]]:
+    """Where the bodies of lambda expressions begin and end in the text."""
+    found = []
+    for i in range(1, len(tokens) - 2):
+        if tokens[i].text != "[" or tokens[i + 1].text == "[" or tokens[i - 1].text not in ("=", "(", ",", "return", ";", "{", "}"):
+            continue
+        at = closing(tokens, i) + 1
+        if at < len(tokens) and tokens[at].text == "(":
+            at = closing(tokens, at) + 1
+        while at < len(tokens) and (tokens[at].kind == "word" or tokens[at].text in ("-", ">", "->", "::", "&", "*")):  # mutable, -> type
+            at += 1
+        if at < len(tokens) and tokens[at].text == "{":
+            found.append((tokens[at].start, tokens[closing(tokens, at)].start))
+    return found
+
+
+def _without_threadgroup_constructor(tokens: list[Token]) -> set[str]:
+    """Classes of which no default constructor makes an object in threadgroup memory, because there are others."""
+    found = set()
+    for i in range(len(tokens) - 2):
+        if tokens[i].text not in ("struct", "class") or tokens[i + 1].kind != "word":
+            continue
+        brace = next((k for k in range(i + 2, min(i + 40, len(tokens))) if tokens[k].text in ("{", ";", "(", ")", ">", ",", "=")), len(tokens))
+        if brace == len(tokens) or tokens[brace].text != "{":
+            continue
+        ends = _constructor_ends(tokens, brace, tokens[i + 1].text)
+        if ends and not any({"threadgroup", "default"} & set(words) for words in ends):
+            found.add(tokens[i + 1].text)
+    return found
+
+
+def _constructor_ends(tokens: list[Token], brace: int, name: str) -> list[list[str]]:
+    """What stands behind the parameters of each constructor of a class that is no template, up to its initialisers or body."""
+    ends, at, last = [], brace + 1, closing(tokens, brace)
+    while at < last:
+        token = tokens[at]
+        if token.text == "{":
+            at = closing(tokens, at)
+        elif token.text == name and tokens[at + 1].text == "(" and tokens[at - 1].text not in ("~", ".", "->", "::", "return", "=", ","):
+            at = closing(tokens, at + 1)
+            stop = next(k for k in range(at, len(tokens)) if tokens[k].text in ("{", ";") or (tokens[k].text == ":" and tokens[k - 1].text != ":"))
+            ends.append([t.text for t in tokens[at:stop]])
+            while tokens[stop].text not in ("{", ";"):
+                stop = closing(tokens, stop) + 1 if tokens[stop].text == "(" else stop + 1
+            at = closing(tokens, stop) if tokens[stop].text == "{" else stop
+        at += 1
+    return ends
 
 
 def function_pointers(text: Text) -> Found:
@@ -138,10 +191,10 @@ def function_constants(text: Text) -> Found:
             yield name, f"the function constant {name.text} must be a scalar or a vector, not {types[-1]}"
         if "[" in words:
             yield name, f"the function constant {name.text} cannot be an array"
-        index = re.search(r"function_constant ([0-9]{1,9})\b", variable.attributes)
-        if index is None:
+        index = re.search(r"function_constant ((?:[0-9]{1,9}|[+* ])+)(?!\w)", variable.attributes)
+        number = None if index is None else index_of(index[1])
+        if number is None:  # a sum of names, which the preprocessor did not know
             continue
-        number = int(index[1])
         if number > MAX_FUNCTION_CONSTANT:
             yield name, f"function_constant({number}) of {name.text} is above {MAX_FUNCTION_CONSTANT}"
         elif taken.setdefault(number, name.text) != name.text:

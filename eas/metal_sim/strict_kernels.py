@@ -58,6 +58,8 @@ def _parameters(text: Text, kernel: Function) -> Iterator[_Parameter]:
 def kernel_result(text: Text) -> Found:
     for kernel in text.outline.kernels():
         words = text.outline.head(kernel.start, kernel.parameters[0])
+        if any(t.text == "static" for t in words):
+            yield words[-1], f"kernel {kernel.name} cannot be static: the host would not find it"
         plain = [t for t in words[:-1] if t.text not in ("kernel", "static", "inline", "extern", "constexpr") and t.kind != "string"]
         if [t.text for t in plain] != ["void"]:
             yield words[-1], f"kernel {kernel.name} must return void"
@@ -103,9 +105,29 @@ def _is_drawn(text: Text, function: Function) -> bool:
 
 def bindings(text: Text) -> Found:
     """Which memory each attribute of a parameter asks for."""
+    constants = {t.text for v in text.outline.variables for t in v.tokens}
     for kernel in text.outline.kernels():
         for p in _parameters(text, kernel):
             yield from _binding(p)
+            yield from _condition(p, constants | kernel.template_names)
+
+
+def _condition(p: _Parameter, constants: set[str]) -> Found:
+    """[[function_constant(name)]] of a parameter that a pipeline may leave out."""
+    at = p.attributes.index("function_constant") if "function_constant" in p.attributes else -1
+    named = p.attributes[at + 2] if 0 <= at < len(p.attributes) - 2 else None
+    if named is not None and named.isidentifier() and named not in constants:
+        yield p.name, f"{p.name.text} depends on the function constant {named}, which is not declared"
+
+
+def local_attributes(text: Text) -> Found:
+    """Attributes of arguments on what is no parameter."""
+    tokens = text.tokens
+    for function in text.outline.functions:
+        for i in range(function.body[0] + 1, function.body[1] - 2):
+            word = tokens[i + 2]
+            if tokens[i].text == tokens[i + 1].text == "[" and (word.text in ("buffer", "texture", "sampler", "threadgroup", "function_constant") or _POSITION.fullmatch(word.text)):
+                yield word, f"[[{word.text}]] is for parameters of kernels"
 
 
 def _binding(p: _Parameter) -> Found:

@@ -24,6 +24,7 @@ _CONVERTED = re.compile(r"no known conversion from '[^']*?(__global|__local|__pr
 _TEMPLATE = re.compile(r"candidate template ignored: deduced type '[^']*?(__global|__local|__private|__constant)[^']*' of .* does not match adjusted type '[^']*?(__global|__local|__private|__constant)[^']*' of argument")
 _OBJECT = re.compile(r"cannot initialize object parameter of type '[^']*?(__global|__local|__private|__constant)[^']*' with an expression of type '[^']*?(__global|__local|__private|__constant)[^']*'")
 _METHOD = re.compile(r"'this' object is in address space '(\w+)', but method expects object in address space '(\w+)'")
+_REFERENCE = re.compile(r"binding reference of type '[^']*?(__global|__local|__constant)[^']*' to value of type '(?:[^']*?(__global|__local|__private|__constant))?[^']*' changes address space")
 _CALLS = ("no matching", "no viable", "invalid operands to binary expression")
 _MEANT = {  # what the compiler says -> what Metal means
     "field may not be qualified with an address space": "a member cannot name an address space: its struct lies in one",
@@ -75,6 +76,9 @@ def _judge(error: re.Match[str], notes: Sequence[str], name: str, metal: str) ->
         raise _refusal(error, name, metal, f"Metal: {meant}")
     if (wrong := _OBJECT.search(error["text"])) is not None and wrong[1] != wrong[2]:
         raise _wrong_object(error, name, metal, has=wrong[2], wanted=wrong[1])
+    if (bound := _REFERENCE.search(error["text"])) is not None and bound[1] != bound[2]:
+        has = f"a {_SPACES[bound[2]]} value" if bound[2] else "a value that is nowhere in memory"
+        raise _refusal(error, name, metal, f"Metal: a {_SPACES[bound[1]]} reference cannot name {has}", "copy the value into a variable")
     spaces = _mismatch(error["text"], notes)
     if spaces is not None and _METHOD.search(notes[0] if notes else ""):
         raise _wrong_object(error, name, metal, has=spaces[0], wanted=spaces[1])

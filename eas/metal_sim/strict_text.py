@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -121,3 +122,10 @@ def _without_attributes(tokens: Sequence[Token]) -> list[Token]:
             kept.append(tokens[at])
         at += 1
     return kept
+
+
+def index_of(text: str) -> int | None:
+    """The value of an index such as `1200+3`."""
+    if not re.fullmatch(r"[0-9]{1,9}(?:[+*][0-9]{1,9})*", text := re.sub(r"\s|^\(|\)$", "", text)):
+        return None
+    return sum(math.prod(map(int, part.split("*"))) for part in text.split("+"))

@@ -8,17 +8,19 @@ from __future__ import annotations
 import mmap
 import sys
 import sysconfig
+import time
 from types import ModuleType
 
 import numpy as np
 
+import eas
 from eas import config, mk
 from eas.lib.kernels import constexpr, kernel
 from eas.runtime import BACKENDS, get_runtime
 from eas.verify import switching
 from eas.verify.events import Recorder
 
-FUNCTIONS = ("device_info", "compile", "allocate", "adopt", "wrap")
+FUNCTIONS = ("device_info", "compile", "allocate", "adopt", "wrap", "ask_for_times")
 CLASSES = ("Stream", "Plan", "Error")
 TEXT = "#include <metal_stdlib>\nkernel void k(device float* x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1.0f; }\n"
 
@@ -71,7 +73,7 @@ def _extension(record: Recorder) -> None:
     record.check("the GPU has a family that eas knows", info["family"] >= 7, f"{info['name']}: Apple {info['family']}")
     if "virtual" in str(info["name"]).lower():
         record.fact("device.is_paravirtual", True)
-    for check in (_pipeline, _compile_error, _memory):
+    for check in (_pipeline, _compile_error, _memory, _private_storage, _times_of_kernels):
         with record.checking(f"eas._metal: {check.__name__.strip('_').replace('_', ' ')}"):
             check(metal)
 
@@ -102,3 +104,35 @@ def _memory(metal: ModuleType) -> None:
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     address = np.frombuffer(pages, np.uint8).ctypes.data
     assert metal.wrap(address, 2 * mmap.PAGESIZE, pages).address == address, "wrapped memory has moved"
+
+
+def _private_storage(_: ModuleType) -> None:
+    """Values go in by blits and by the kernel that copies, are used by launches and graphs, and come out again."""
+    with switching.backend("mps"):
+        x = eas.tensor(np.arange(1031, dtype=np.float32), device="mps", storage="private")
+        y = eas.zeros(1031, device="mps", storage="private")
+        for _i in range(5):
+            add_kernel(x, y, y, 1031, BLOCK=256, _sync=False)
+        np.testing.assert_array_equal(y.numpy(), 5 * np.arange(1031, dtype=np.float32))
+        np.testing.assert_array_equal(y[::-3].numpy(), 5 * np.arange(1031, dtype=np.float32)[::-3])
+        with eas.capture() as graph:
+            add_kernel(x, x, y, 1031, BLOCK=256)
+        graph.replay()
+        small = eas.tensor(np.arange(7, dtype=np.int8), device="mps", storage="private")
+        small[1:4].copy_(9)
+        assert small.tolist() == [0, 9, 9, 9, 4, 5, 6], small.tolist()
+        np.testing.assert_array_equal(y.cpu().numpy(), 2 * np.arange(1031, dtype=np.float32))
+
+
+def _times_of_kernels(_: ModuleType) -> None:
+    """Each launch has a time of its own by the clock of the GPU, below that of the wall."""
+    with switching.backend("mps"):
+        x = eas.zeros(1 << 16, device="mps")
+        start = time.perf_counter()
+        with eas.profile() as times:
+            for _i in range(4):
+                add_kernel(x, x, x, 1 << 16, BLOCK=256, _sync=False)
+        wall = time.perf_counter() - start
+    (row,) = times
+    assert row.launches == 4, f"{row.launches} launches were timed, not 4"
+    assert 0 < row.least <= row.seconds < wall, f"{row.seconds} s by the GPU, {wall} s by the wall"

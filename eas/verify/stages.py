@@ -36,8 +36,8 @@ STAGES = (
     Stage("lib", "eas.lib against the interpreter", "library:run", "every", 90),
     Stage("examples", "examples", "examples:run", "every", 90),
     Stage("streams", "asynchronous launches and streams", "streams:run", "every", 40),
-    Stage("torch", "torch tensors, layers A and B", "torch_layers:run", "once", 60),
-    Stage("validation", "a part again under the validation layers", "validation:run", "metal", 60),
+    Stage("torch", "torch tensors, layers A and B", "torch_layers:run", "once", 90, 60),  # torch alone takes seconds to load, on a busy machine many
+    Stage("validation", "a part again under the validation layers", "validation:run", "metal", 60, 40),
     Stage("speed", "launch cost, bandwidth, shapes of threadgroups", "speed:run", "primary", 40),
     Stage("benchmarks", "beside torch and MLX", "peers:run", "primary", 60),
 )

@@ -14,6 +14,7 @@ import eas
 from eas import config, lib
 from eas.runtime import get_runtime
 from eas.torch_mps_stand_in import stand_in
+from eas.torch_mps_stand_in import why_unavailable as no_stand_in
 from eas.verify import switching
 from eas.verify.build import add_kernel
 from eas.verify.events import Recorder
@@ -34,7 +35,11 @@ def run(record: Recorder, _: str) -> None:
     why = get_runtime("mps").why_unavailable()
     if torch.backends.mps.is_available() and why is None:
         _check_layers(record, torch, (_launches_on, _views_on, _ordered_on, _gradient_on), "")
+    elif config.metal() == "software" and why is None and (missing := no_stand_in()) is not None:
+        for layer in "AB":
+            record.skipped(f"layer {layer}", f"this torch has no MPS, and there is no stand-in for it: {missing}")
     elif config.metal() == "software" and why is None:
+        record.fact("torch.mps", "a stand-in on the software Metal, not torch's own")
         with stand_in(get_runtime("mps")):  # it has no `backward()`
             _check_layers(record, torch, (_launches_on, _views_on, _ordered_on), ", on a stand-in for torch's MPS")
     else:

@@ -181,6 +181,58 @@ def test_simdgroup_functions():
         np.testing.assert_allclose(row, want(a), rtol=1e-6, err_msg=text)
 
 
+def _prefixes(fold, is_inclusive):
+    """What each lane combines of a row of lanes that are there."""
+    return lambda row: np.array([fold(row[: k + is_inclusive]) for k in range(len(row))])
+
+
+def _folded(fold):
+    return lambda row: np.full(len(row), fold(row))
+
+
+# Of integers: what the active lanes give, in the order of the lanes.
+GROUP = {
+    "sum": _folded(np.sum), "product": _folded(np.prod), "min": _folded(np.min), "max": _folded(np.max), "and": _folded(np.bitwise_and.reduce),
+    "or": _folded(np.bitwise_or.reduce), "xor": _folded(np.bitwise_xor.reduce), "prefix_inclusive_sum": _prefixes(np.sum, 1), "prefix_exclusive_sum": _prefixes(np.sum, 0),
+    "prefix_inclusive_product": _prefixes(np.prod, 1), "prefix_exclusive_product": _prefixes(np.prod, 0), "broadcast_first": lambda row: np.full(len(row), row[0]),
+    "any": _folded(lambda row: (row > 2).any()), "all": _folded(lambda row: (row > 2).all()), "is_first": lambda row: np.arange(len(row)) == 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", [0xFFFFFFFF, 0x0F0F3351, 0x80000001, 0xFFFF0000, 0x11111111])
+def test_functions_of_the_lanes_that_are_there(mask):
+    """All functions of simdgroups and quads, under branches that some lanes take; the others get 77."""
+    on = np.array([bool(mask >> k & 1) for k in range(32)])
+    a = RNG.integers(1, 5, 32).astype(np.int32)
+    b = np.full((2 * len(GROUP), 32), 77, np.int32)
+    argument = {"any": "x > 2", "all": "x > 2", "is_first": ""}
+    calls = [f"{kind}_{name}({argument.get(name, 'x')})" for kind in ("simd", "quad") for name in GROUP]
+    run(f"int x = a[i]; if ({mask}u >> i & 1) {{ " + "".join(f"b[{k * 32} + i] = {text};" for k, text in enumerate(calls)) + " }", a, b)
+    for row, text in zip(b, calls, strict=True):
+        size, fold = (32, 4)[text.startswith("quad")], GROUP[text.split("(")[0].split("_", 1)[1]]
+        want = np.full(32, 77, np.int64)
+        for first in range(0, 32, size):
+            lanes = first + np.flatnonzero(on[first : first + size])
+            want[lanes] = fold(a[lanes].astype(np.int64)) if len(lanes) else 0
+        np.testing.assert_array_equal(row, want.astype(np.int32), text)
+
+
+def test_quads_move_values_among_themselves():
+    a = RNG.integers(0, 99, 32).astype(np.int32)
+    quads, at = a.reshape(8, 4), np.arange(4)
+    cases = {
+        "quad_shuffle(x, ushort((lane + 1) & 3))": quads[:, (at + 1) & 3], "quad_broadcast(x, 3)": quads[:, [3] * 4], "quad_shuffle_xor(x, 2)": quads[:, at ^ 2],
+        "quad_shuffle_rotate_up(x, 1)": quads[:, (at - 1) & 3], "quad_shuffle_rotate_down(x, 1)": quads[:, (at + 1) & 3],
+        "quad_shuffle_and_fill_up(x, -x, 1)": np.c_[-quads[:, 3:], quads[:, :3]], "quad_shuffle_and_fill_down(x, -x, 1)": np.c_[quads[:, 1:], -quads[:, :1]],
+        "int(quad_vote::vote_t(quad_ballot((lane & 3) == 2 || x > 50)))": np.repeat(((quads > 50) | (at == 2)) @ (1 << at), 4).reshape(8, 4),
+    }  # fmt: skip
+    texts = list(cases)
+    b = np.zeros((len(texts), 8, 4), np.int32)
+    run("int x = a[i];" + "".join(f"b[{k * 32} + i] = {text};" for k, text in enumerate(texts)), a, b)
+    for got, text in zip(b, texts, strict=True):
+        np.testing.assert_array_equal(got, cases[text], text)
+
+
 def test_simd_sum_of_the_active_lanes_only():
     a = np.arange(32, dtype=np.float32)
     b = np.zeros(32, np.float32)

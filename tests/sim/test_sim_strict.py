@@ -53,6 +53,9 @@ REFUSED: dict[str, list[tuple[str, int, str]]] = {
         ("kernel void k(device float* f [[buffer(31)]]) { f[0] = 1; }", 1, "above 30"),
         ("kernel void k(device float* f [[buffer(2)]], device float* g [[buffer(2)]]) { f[0] = g[0]; }", 1, "used twice"),
     ],
+    "local attributes": [("device float* p [[buffer(3)]] = f;", 2, "is for parameters of kernels")],
+    "kernel names": [("static kernel void k(device float* f [[buffer(0)]]) { f[0] = 1; }", 1, "cannot be static"), ("float g();\n" + K.format("f[i] = g();"), 1, "never defined")],
+    "references": [("const device float& x = 3.0f;", 2, "a device reference cannot name")],
     "threadgroup float atomics": [("threadgroup atomic_float x;", 2, "needs Metal 4.1")],
     "pointers without space": [
         ("void g(float* p) { p[0] = 1; }\n" + K.format("g(f);"), 1, "must name its address space"),

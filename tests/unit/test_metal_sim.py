@@ -12,7 +12,7 @@ import pytest
 
 import eas.__main__ as cli
 from eas.errors import ArgumentError, EasError, GridError, LaunchError, LostWrite, SanitizerError
-from eas.metal_sim import Library, MetalSourceError, toolchain
+from eas.metal_sim import Library, MetalSourceError, native, toolchain
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
@@ -327,3 +327,46 @@ def test_operators_of_vectors_have_no_loops():
         return Library(f"{HEAD}kernel void chain(device float4 *x [[buffer(0)]]) {{\n    float4 v = x[0];\n{body}    x[0] = v;\n}}\n").kernel("chain").code_nbytes
 
     assert nbytes(144) - nbytes(16) < 128 * 128
+
+
+def test_a_launch_takes_no_more_threads_than_there_are(monkeypatch):
+    """As many helpers as threads but one, as there are threadgroups, and as the work is worth."""
+    asked = []
+    monkeypatch.setattr(native, "num_threads", lambda: 3)
+    monkeypatch.setattr(native._crew, "put", lambda helper, most: asked.append(most))
+    out = np.zeros(1, np.uint32)
+    text = "#include <metal_stdlib>\nusing namespace metal;\nkernel void count(device atomic_uint* out [[buffer(0)]]) { atomic_fetch_add_explicit(out, 1u, memory_order_relaxed); }"
+    kernel = Library(text).kernel("count")
+    for groups, helpers in ((1, 0), (2, 0), (8, 0), (16, 1), (24, 2), (64, 2)):
+        asked.clear()
+        out[:] = 0
+        kernel(out, grid=groups, threads=512)
+        assert (len(asked), set(asked) <= {3}, out[0]) == (helpers, True, 512 * groups), groups
+
+
+def test_threadgroup_memory_starts_as_nan():
+    """Nobody can rely on zeros, in the first threadgroup or after one that has left numbers there."""
+    out = np.zeros((4, 32), np.float32)
+    text = """#include <metal_stdlib>
+using namespace metal;
+kernel void look(device float* out [[buffer(0)]], uint i [[thread_position_in_threadgroup]], uint g [[threadgroup_position_in_grid]]) {
+    threadgroup float held[32];
+    out[g * 32 + i] = held[i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    held[i] = 1.0f;
+}"""
+    Library(text).kernel("look")(out, grid=4, threads=32)
+    assert np.isnan(out).all()
+
+
+def test_numbers_as_constants_keep_their_bytes():
+    """Of every width, at the ends and with bytes that differ."""
+    kinds = {"char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32, "long": np.int64, "ulong": np.uint64}
+    kernels = "\n".join(f"kernel void copy_{name}(device {name}* out [[buffer(0)]], constant {name}& n [[buffer(1)]]) {{ out[0] = n; }}" for name in kinds)
+    library = Library(f"#include <metal_stdlib>\nusing namespace metal;\n{kernels}")
+    for name, dtype in kinds.items():
+        info, out = np.iinfo(dtype), np.zeros(1, dtype)
+        kernel = library.kernel(f"copy_{name}")
+        for number in (info.min, info.max, 0, 1, 0x0102030405060708 % info.max, -2 if info.min else 2):
+            kernel(out, number, grid=1, threads=1)
+            assert out[0] == number, name
