@@ -10,12 +10,13 @@ import functools
 import math
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from eas.errors import LaunchError
+from eas.errors import KernelWarning, LaunchError
 from eas.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, add_runtime, get_runtime
 from eas.runtime.grid import check_programs
@@ -97,6 +98,11 @@ class TorchMpsRuntime(Runtime):
     def wait(self) -> None:
         sys.modules["torch"].mps.synchronize()
 
+    def forget(self) -> None:
+        """Nothing was launched or compiled here."""
+        self._kernels.clear()
+        self._pending.clear()
+
     def _finish_logs(self) -> None:
         pending, self._pending = self._pending, []
         for name, log, words in pending:
@@ -107,6 +113,8 @@ class TorchMpsRuntime(Runtime):
         found = self._kernels.get(code.text)
         if found is not None:
             return found
+        if code.math_mode == "fast":
+            warnings.warn(f"kernel {name} has math_mode=\"fast\", and torch compiles it with safe math: its compile_shader has no such option; EAS_TORCH_LAYER=a compiles it as it says", KernelWarning, stacklevel=2)
         try:
             found = getattr(sys.modules["torch"].mps.compile_shader(code.text), code.name)
         except SyntaxError as error:

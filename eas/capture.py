@@ -15,7 +15,7 @@ from eas.interop.quick import address_of
 from eas.runtime import Executable, Grid, Runtime
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.recordings import OneByOne, Recording, Step
-from eas.runtime.streams import SPECIAL, Stream, lane_of
+from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Values = list[Any]
@@ -105,7 +105,7 @@ class Graph:
         given = {name: self._checked(name, value) for name, value in new.items()}
         key = tuple(address_of(given[name].array) if name in given else 0 for name in self._inputs)
         found = self._recordings.get(key)
-        if found is None or setting_now(config.debug):
+        if found is None or self._is_watched():
             found = self._recorded(given)
             if len(self._recordings) >= _MAX_RECORDINGS:
                 self._recordings.pop(next(iter(self._recordings)), None)
@@ -118,7 +118,11 @@ class Graph:
             values = [self._replaced(captured.name, v, given) if isinstance(v, np.ndarray) else v for v in captured.values]
             executable, args = captured.choose(values)
             steps.append(Step(executable, args, captured.grid))
-        return OneByOne(runtime, steps) if setting_now(config.debug) else runtime.record(steps)
+        return OneByOne(runtime, steps) if self._is_watched() else runtime.record(steps)
+
+    def _is_watched(self) -> bool:
+        """Whether each launch is looked at on its own."""
+        return bool(setting_now(config.debug)) or (bool(PROFILES) and not self._captured[0].runtime.has_clock)
 
     def _replaced(self, kernel: str, array: Array, given: dict[str, ArgView]) -> Array:
         """The memory of a new argument at the place of the old one; others as they are."""

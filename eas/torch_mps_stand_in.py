@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from eas import _torch_mps
+from eas.errors import BackendUnavailable
 from eas.interop import dlpack
 from eas.interop.devices import device_of
 from eas.interop.memory import allocate
@@ -27,7 +29,8 @@ from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.library import Kernel, Library
 
 MPS, META = 13, 14  # of c10::DeviceType
-GET_DEVICE, TABLE_WORDS = 2, 48  # of the virtual functions of c10::impl::DeviceGuardImplInterface
+CHECKED_TORCH = ("2.13",)
+TYPE, GET_DEVICE, TABLE_WORDS = 0, 2, 48  # of the virtual functions of c10::impl::DeviceGuardImplInterface
 GET_DEVICE_CODE = {"x86_64": bytes.fromhex("b80d000000c3"), "aarch64": bytes.fromhex("a0018052c0035fd6")}  # return {MPS, 0}
 MAX_BYTES = 4096
 SIMD_WIDTH = 32
@@ -37,11 +40,26 @@ _queue: list[Callable[[], None]] = []  # of torch's stream: what has not run yet
 _installed: list[Any] = []  # torch forgets the kernels of a library that nobody holds
 
 
-@contextmanager
-def stand_in(mps_runtime: Any) -> Iterator[StandIn]:
-    """torch has MPS inside, on the memory of a `MetalRuntime` of the fake."""
+def why_unavailable() -> str | None:
+    """What keeps the stand-in from being used, as the end of a sentence, or None. It relies on where torch's C++ keeps things, so on versions that were looked at."""
     import torch
 
+    version = str(torch.__version__).partition("+")[0]
+    if sys.platform != "linux" or platform.machine() not in GET_DEVICE_CODE:
+        return f"it is for Linux on {' and '.join(GET_DEVICE_CODE)}, this is {sys.platform} on {platform.machine()}"
+    if version.rpartition(".")[0] not in CHECKED_TORCH:
+        return f"it replaces an entry of torch's table of device guards, whose layout was checked for torch {', '.join(CHECKED_TORCH)}; this is {version}"
+    return None if _has_known_layout(torch) else f"torch {version} has another table of device guards than it expects"
+
+
+@contextmanager
+def stand_in(mps_runtime: Any) -> Iterator[StandIn]:
+    """torch has MPS inside, on the memory of a `MetalRuntime` of the fake; for tests and `eas verify` only."""
+    import torch
+
+    why = why_unavailable()
+    if why is not None:
+        raise BackendUnavailable(f"there is no stand-in for torch's MPS: {why}", hint="torch on MPS itself needs a Mac")
     _install(torch, mps_runtime)
     patched = StandIn()
     places: list[tuple[Any, str, Any]] = [
@@ -55,6 +73,10 @@ def stand_in(mps_runtime: Any) -> Iterator[StandIn]:
             setattr(owner, name, value)
         yield patched
     finally:
+        flush()
+        ours = _torch_mps.runtime()
+        assert isinstance(ours, _torch_mps.TorchMpsRuntime)
+        ours.forget()  # torch has no stream any more that somebody could wait for
         for owner, name, value in before:
             setattr(owner, name, value)
 
@@ -100,10 +122,29 @@ def _install(torch: Any, mps_runtime: Any) -> None:
     _installed.extend((rest, aten))
 
 
+def _guards(torch: Any) -> Any:
+    """torch's guards of devices, by the number of the device."""
+    core = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
+    return (ctypes.c_void_p * 22).in_dll(ctypes.CDLL(core), "_ZN3c104impl26device_guard_impl_registryE")
+
+
+def _has_known_layout(torch: Any) -> bool:
+    """Whether the guard of `meta` answers where we look: its first virtual function is `type`, its third `getDevice`."""
+    try:
+        guard = _guards(torch)[META]
+        first = ctypes.c_void_p.from_address(guard).value if guard else None
+        if not first:
+            return False
+        table = (ctypes.c_void_p * (GET_DEVICE + 1)).from_address(first)
+        answers = [ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(table[i] or 0)(guard) & 0xFF for i in (TYPE, GET_DEVICE)]
+    except (OSError, ValueError):  # no such library, or no such table in it
+        return False
+    return answers == [META, META]
+
+
 def _guard_device(torch: Any) -> None:
     """Let torch enter the device mps: with the guard of `meta`, which does nothing, but for its `getDevice`."""
-    core = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
-    guards = (ctypes.c_void_p * 22).in_dll(ctypes.CDLL(core), "_ZN3c104impl26device_guard_impl_registryE")
+    guards = _guards(torch)
     word = ctypes.sizeof(ctypes.c_void_p)
     original = ctypes.c_void_p.from_address(guards[META] or 0).value or 0
     table = (ctypes.c_void_p * TABLE_WORDS).from_buffer_copy((ctypes.c_void_p * TABLE_WORDS).from_address(original - 2 * word))

@@ -14,6 +14,8 @@ from eas import dtypes
 from eas.dtypes import DType, Kind
 from eas.errors import ArgumentError
 from eas.interop import dlpack_metal
+from eas.interop.devices import home_of
+from eas.interop.private import PrivateView
 from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, is_of_mlx, view
 
 Array = NDArray[Any]
@@ -172,11 +174,13 @@ def memory_of(source: Any) -> ArgView:
     if _lacks_memory(content):
         raise ArgumentError(f"the DLPack tensor of shape {_shape(content)} has no memory", hint=NO_MEMORY_HINT)
     is_metal = content.device_type == dlpack_metal.METAL
-    array = _adopt_metal(capsule, content, dtype) if is_metal else _adopt(capsule, content, dtype)
+    array, is_private = _adopt_metal(capsule, content, dtype) if is_metal else (_adopt(capsule, content, dtype), False)
     readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE
     if array.flags.writeable == readonly:
         array = np.asarray(_Relabelled(array, readonly))
     device = "mps" if is_metal else "cpu"
+    if is_private:
+        return PrivateView("tensor", dtype, array, array if is_capsule else source, home_of("mps", "private"), readonly=readonly)
     return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly, device=device)
 
 
@@ -247,15 +251,15 @@ def _check_device(device_type: int, owner: str) -> None:
         raise ArgumentError(f"{owner} lives on {name}, which cannot be shared as CPU memory can: {why}", hint="copy it to the CPU first")
 
 
-def _adopt_metal(capsule: object, content: _DLTensor, dtype: DType) -> Array:
-    """The memory of a Metal capsule; NumPy consumes that, for the end of its life, as one of nothing on the CPU."""
+def _adopt_metal(capsule: object, content: _DLTensor, dtype: DType) -> tuple[Array, bool]:
+    """The memory of a Metal capsule, and whether it is private; NumPy consumes that, for the end of its life, as one of nothing on the CPU."""
     keeper: list[Array] = []
-    made = dlpack_metal.adopted(content, dtype, keeper)
+    made, is_private = dlpack_metal.adopted(content, dtype, keeper)
     data, device_type, offset = content.data, content.device_type, content.byte_offset
     content.data, content.device_type, content.byte_offset = made.ctypes.data, CPU[0], 0
     keeper.append(_adopt(capsule, content, dtype))
     content.data, content.device_type, content.byte_offset = data, device_type, offset
-    return made
+    return made, is_private
 
 
 def _adopt(capsule: object, content: _DLTensor, dtype: DType) -> Array:

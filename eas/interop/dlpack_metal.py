@@ -18,10 +18,6 @@ Array = NDArray[Any]
 METAL = 8  # kDLMetal
 
 
-class PrivateMemory(ArgumentError):
-    """An MTLBuffer that the CPU cannot see."""
-
-
 def why_not_here() -> str | None:
     """What keeps this process from taking MTLBuffers of others, or None."""
     return get_runtime("mps").why_unavailable()
@@ -39,18 +35,16 @@ def relabel(content: _DLTensor, array: Array) -> None:
     content.data, content.byte_offset = buffer.handle, offset
 
 
-def adopted(content: _DLTensor, dtype: DType, keeper: list[Array]) -> Array:
-    """The elements of an MTLBuffer of somebody else; `keeper` will hold what its owner hears of the end from."""
+def adopted(content: _DLTensor, dtype: DType, keeper: list[Array]) -> tuple[Array, bool]:
+    """The elements of an MTLBuffer of somebody else, and whether only the GPU sees them; `keeper` will hold what its owner hears of the end from."""
     from eas.runtime.metal import MetalRuntime
 
     runtime = get_runtime("mps")
     assert isinstance(runtime, MetalRuntime)
     buffer = runtime.extension().adopt(content.data, keeper)
-    if buffer.is_private:
-        raise PrivateMemory("the capsule's memory is private to the GPU: eas shares what the CPU sees, too", hint="copy it to a shared buffer first")
     shape = tuple(content.shape[axis] for axis in range(content.ndim))
     steps = tuple(content.strides[axis] * dtype.nbytes for axis in range(content.ndim)) if content.strides else None
     try:
-        return np.ndarray(shape, dtype.np_storage, runtime.memory.adopt(buffer), content.byte_offset, steps)
+        return np.ndarray(shape, dtype.np_storage, runtime.memory.adopt(buffer), content.byte_offset, steps), bool(buffer.is_private)
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"the capsule's shape {shape} does not fit its MTLBuffer of {buffer.nbytes} bytes: {error}") from None

@@ -30,7 +30,11 @@ def launch_site(kernel: str, views: Views, get_runtime: Callable[[str | None], R
         from eas.interop.torch_mps import site_of_torch  # loaded with the first such tensor
 
         return site_of_torch(kernel, views)
-    return get_runtime("mps" if "mps" in devices and setting_now(config.backend) == "auto" else None), views
+    runtime = get_runtime("mps" if "mps" in devices and setting_now(config.backend) == "auto" else None)
+    private = [f"`{arg}`" for arg, v in views.items() if v.is_private]
+    if private and runtime.name not in ("mps", "sim"):
+        raise LaunchError(f"{kernel} runs on {runtime.name}, and {', '.join(private)} is memory that only the GPU sees", hint='pass x.to("cpu"), or unset EAS_BACKEND')
+    return runtime, views
 
 
 def extent_of(memory: Any) -> Extent:

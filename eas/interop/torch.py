@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from eas.dtypes import DType
 from eas.errors import ArgumentError, BackendUnavailable
 from eas.interop.views import _TORCH_ONLY, ArgView, _is_torch_tensor, view
 from eas.runtime import get_runtime
+from eas.runtime.copies import told
 
 Array = NDArray[Any]
 
@@ -50,7 +52,7 @@ def within_reach(tensor: Any) -> Any:
     if tensor.is_neg():
         tensor = tensor.resolve_neg()
     is_near = tensor.device.type in ("cpu", "meta") or (tensor.device.type == "mps" and get_runtime("mps").is_available())
-    return tensor if is_near else tensor.detach().cpu()
+    return tensor if is_near else told("cpu", tensor.device.type, tensor.numel() * tensor.element_size(), lambda: tensor.detach().cpu())
 
 
 def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
@@ -58,7 +60,7 @@ def to_torch(array: Array, dtype: DType, device: object = None) -> Any:
     torch = _import_torch()
     # torch would let read-only memory be written, and it has no negative strides.
     if not array.flags.writeable or any(step < 0 for step in array.strides):
-        array = array.copy(order="C")
+        array = told("cpu", "cpu", array.nbytes, functools.partial(array.copy, order="C"))
     shared = torch.from_numpy(array)
     if dtype in _TORCH_NAMES:
         shared = shared.view(getattr(torch, _TORCH_NAMES[dtype]))

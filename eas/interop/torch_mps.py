@@ -19,6 +19,7 @@ from eas.facts import Extent
 from eas.interop.targets import as_dtype
 from eas.interop.views import ArgView, reach_of
 from eas.runtime import Runtime, get_runtime
+from eas.runtime.debug import note_once
 
 Array = NDArray[Any]
 _BASE = 1 << 40  # of `addresses`: a multiple of every alignment, and no address of this process is asked for
@@ -117,7 +118,9 @@ def site_of_torch(kernel: str, views: Mapping[str, ArgView]) -> tuple[Runtime, M
     if backend not in ("auto", "mps", "metal"):
         names = ", ".join(f"`{n}`" for n, v in views.items() if v.home)
         raise LaunchError(f"{kernel} got torch tensors on mps ({names}), and EAS_BACKEND={backend}", hint="unset EAS_BACKEND, or pass x.cpu()")
-    layer, _ = chosen_layer()
+    layer, why = chosen_layer()
+    if layer == "a" and config.torch_layer() == "auto":
+        note_once(1, f"torch tensors on mps go through layer A, which synchronises with torch: {why}")
     if layer == "b" and all(v.home for v in views.values()):
         return _torch_mps.runtime(), views
     return get_runtime("mps"), {name: shared_view(v) if isinstance(v, TorchMpsView) else v for name, v in views.items()}
@@ -139,18 +142,17 @@ def chosen_layer() -> tuple[str, str]:
 
 
 def shared_view(seen: ArgView) -> ArgView:
-    """The memory of a torch tensor, which torch's stream has left: shared through DLPack, or a copy of what is private to the GPU."""
+    """The memory of a torch tensor, which torch's stream has left, shared through DLPack."""
     from eas.interop import dlpack
-    from eas.interop.dlpack_metal import PrivateMemory
+    from eas.interop.private import PrivateView, SharedPrivateView
 
     assert isinstance(seen, TorchMpsView), seen
     torch = sys.modules["torch"]
     if config.torch_mps_sync():
         torch.mps.synchronize()
-    try:
-        found = dlpack.memory_of(seen.tensor)
-    except PrivateMemory:
-        return CopiedView(seen)
+    found = dlpack.memory_of(seen.tensor)
+    if isinstance(found, PrivateView):
+        return SharedPrivateView(seen.name, seen.dtype, found.array, seen.owner, found.home_device, readonly=found.readonly, requires_grad_leaf=seen.requires_grad_leaf)
     return SharedView(seen.name, seen.dtype, found.array, seen.owner, readonly=found.readonly, device="mps", requires_grad_leaf=seen.requires_grad_leaf)
 
 
@@ -159,24 +161,3 @@ class SharedView(ArgView):
 
     __slots__ = ()
     must_finish = True
-
-
-class CopiedView(ArgView):
-    """A copy of memory that only the GPU sees; what is written to it goes back through torch."""
-
-    __slots__ = ("_tensor",)
-    must_finish = True
-
-    def __init__(self, seen: TorchMpsView) -> None:
-        from eas.interop.views import view
-
-        self._tensor = seen.tensor
-        copy = view(seen.tensor.cpu(), seen.name)
-        super().__init__(seen.name, seen.dtype, copy.array, seen.owner, device="mps", requires_grad_leaf=seen.requires_grad_leaf)
-
-    def note_write(self) -> None:
-        torch = sys.modules["torch"]
-        integers = torch.from_numpy(np.ascontiguousarray(self.array))
-        with torch.no_grad():
-            self._tensor.copy_(integers.view(self._tensor.dtype).view(self._tensor.shape))
-        super().note_write()

@@ -38,7 +38,8 @@ struct BufferObject {
     void* buffer;       // id<MTLBuffer>, retained
     PyObject* owner;    // of memory that was there before, or null
     char* start;        // null in private storage
-    uint64_t address;   // of the first byte, for hazards: memory of the process, or that of the GPU
+    uint64_t address;   // of the first byte, which launches find it by and hazards go by; private: of a range of addresses that nobody may touch
+    uint64_t n_reserved;  // bytes of that range, if it is this object's own
     Py_ssize_t nbytes;
     bool is_known;      // launches find it by address
 };
@@ -151,6 +152,15 @@ PyObject* take_failures(PyObject* module, PyObject* args);
 PyObject* describe_failure(PyObject* module, PyObject* args);
 PyObject* wait_for_bytes(PyObject* module, PyObject* args);
 
+// --- timing.mm ------------------------------------------------------------------------------------
+
+// Whether somebody asks for times, so that each launch gets a command buffer of its own, after those before it have ended.
+bool is_timed(void);
+// With the lock held.
+void note_time(const Launch* launch, double seconds);
+PyObject* ask_for_times(PyObject* module, PyObject* args);
+PyObject* take_times(PyObject* module, PyObject* args);
+
 // --- stream.mm ------------------------------------------------------------------------------------
 
 struct StreamObject {
@@ -189,7 +199,7 @@ void let_go(Stream* stream);
 void drop_reference(Stream* stream);
 // Encode a command. 0, its number and its ticket; 1 if it depends on a failed launch, whose number is given; -1 and a Python error.
 int encode(Stream* stream, const Command* command, uint64_t* number, uint64_t* ticket);
-int encode_copy(Stream* stream, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number);
+int encode_copy(Stream* stream, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number, uint64_t* ticket);
 uint32_t spans_of(const Command* command, Span* spans);
 // Encodes what differs from the command before it in the same encoder, or (null) all of it.
 void dispatch(id<MTLComputeCommandEncoder> encoder, const Command* command, const Command* before);

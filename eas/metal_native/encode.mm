@@ -208,7 +208,9 @@ static void complete(Batch* batch, id<MTLCommandBuffer> done) {
             id<MTLSharedEvent> event = (__bridge id<MTLSharedEvent>)s->event;
             if (event.signaledValue < batch->ticket) event.signaledValue = batch->ticket;
         }
-        s->gpu_seconds += done.GPUEndTime - done.GPUStartTime;
+        double seconds = done.GPUEndTime - done.GPUStartTime;
+        s->gpu_seconds += seconds;
+        if (is_timed() && !error && batch->n_ops == 1) note_time(batch->first, seconds);
         batch->is_done = true;
         settle_all();
         pthread_cond_broadcast(&state_changed);
@@ -295,7 +297,7 @@ static void wait_on_gpu(Stream* s, uint32_t index, uint64_t ticket) {
 
 // Opens a command buffer when few enough are under way; may wait, so anything may be different afterwards.
 static int open_batch(Stream* s) {
-    if (wait_until(s, UINT64_MAX, s->max_in_flight)) return -1;
+    if (wait_until(s, UINT64_MAX, is_timed() ? 1 : s->max_in_flight)) return -1;
     if (__atomic_load_n(&s->is_faulted, __ATOMIC_RELAXED) && renew_queue(s)) return -1;
     if (s->open) return 0;
     id<MTLCommandBuffer> buffer = [(__bridge id<MTLCommandQueue>)s->queue commandBuffer];
@@ -312,6 +314,11 @@ static int open_batch(Stream* s) {
     return 0;
 }
 
+static void wait_for_others(Stream* s, const uint64_t tickets[kMaxStreams]) {
+    for (uint32_t i = 0; i < kMaxStreams; i++)
+        if (tickets[i]) wait_on_gpu(s, i, tickets[i]);
+}
+
 // Afterwards the lock is held, and a command buffer is open that comes after all that these bytes, or these tickets, need.
 static int enter(Stream* s, const Span* spans, uint32_t n, Stream* other, uint64_t ticket) {
     uint64_t tickets[kMaxStreams];
@@ -323,13 +330,16 @@ static int enter(Stream* s, const Span* spans, uint32_t n, Stream* other, uint64
             tickets[other->index] = ticket;
             waits = true;
         }
-        if (s->open && !(waits && s->open->n_ops)) break;
+        bool is_alone = is_timed();
+        if (s->open && !(s->open->n_ops && (waits || is_alone))) {
+            if (!waits || !is_alone) break;
+            wait_for_others(s, tickets);  // in a command buffer of their own: the time of the next is that of its command
+        }
         if (s->open) commit(s);
         pthread_mutex_unlock(&state_lock);
         if (open_batch(s)) return -1;
     }
-    for (uint32_t i = 0; i < kMaxStreams; i++)
-        if (tickets[i]) wait_on_gpu(s, i, tickets[i]);
+    wait_for_others(s, tickets);
     return 0;
 }
 
@@ -355,7 +365,7 @@ static void add(Stream* s, Launch* launch, uint32_t n_ops) {
         if (span.begin < batch->begin) batch->begin = span.begin;
         if (span.end > batch->end) batch->end = span.end;
     }
-    bool is_due = batch->n_ops >= s->max_ops || batch->nbytes >= s->max_nbytes || now() - batch->opened >= s->max_seconds;
+    bool is_due = is_timed() || batch->n_ops >= s->max_ops || batch->nbytes >= s->max_nbytes || now() - batch->opened >= s->max_seconds;
     if (is_due || batch == s->oldest) commit(s);  // the oldest: the GPU has nothing else to do for this stream
 }
 
@@ -471,11 +481,17 @@ uint64_t refuse(const Stream* s, const Command* c, uint64_t root) {
     return refused(launch_of(s, c, spans), root);
 }
 
-int encode_copy(Stream* s, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number) {
+int encode_copy(Stream* s, BufferObject* from, uint64_t at, BufferObject* to, uint64_t to_at, uint64_t nbytes, uint64_t* number, uint64_t* ticket) {
     @autoreleasepool {
         Span spans[2] = {{from->address + at, from->address + at + nbytes, false}, {to->address + to_at, to->address + to_at + nbytes, true}};
         PyObject* kept[2] = {reinterpret_cast<PyObject*>(from), reinterpret_cast<PyObject*>(to)};
         if (enter(s, spans, 2, nullptr, 0)) return -1;
+        const Failure* before = failure_before(spans, 2, n_launches + 1);
+        if (before) {
+            *number = root_of(before);
+            pthread_mutex_unlock(&state_lock);
+            return 1;
+        }
         close_encoder(s);
         id<MTLBlitCommandEncoder> blit = [(__bridge id<MTLCommandBuffer>)s->open->buffer blitCommandEncoder];
         if (s->has_fence) [blit waitForFence:(__bridge id<MTLFence>)s->fence];
@@ -483,9 +499,10 @@ int encode_copy(Stream* s, BufferObject* from, uint64_t at, BufferObject* to, ui
         [blit updateFence:(__bridge id<MTLFence>)s->fence];
         [blit endEncoding];
         s->has_fence = true;
-        Launch* launch = new_launch("a copy", spans, 2, kept, 2);
+        Launch* launch = new_launch("copy", spans, 2, kept, 2);
         launch->stream = static_cast<int>(s->index);
         *number = launch->number = ++n_launches;
+        *ticket = s->ticket;
         add(s, launch, 1);
         pthread_mutex_unlock(&state_lock);
         release_garbage();

@@ -115,9 +115,10 @@ static bool append(PyObject* list, uint64_t number) {
 
 // Encodes the commands, one launch per command buffer, whose numbers go to a list; false with a Python error.
 static bool replay(GraphObject* g, Stream* s, bool is_awaited, PyObject* numbers, uint64_t* ticket) {
-    for (uint32_t begin = 0; begin < g->count; begin += kChunk) {
-        uint32_t end = begin + kChunk < g->count ? begin + kChunk : g->count;
-        Whole whole{g->name, g->spans, g->n_spans, reinterpret_cast<PyObject*>(g), end - begin, begin == 0};
+    uint32_t chunk = is_timed() ? 1 : kChunk;
+    for (uint32_t begin = 0; begin < g->count; begin += chunk) {
+        uint32_t end = begin + chunk < g->count ? begin + chunk : g->count;
+        Whole whole{chunk == 1 ? g->commands[begin].pipeline->name : g->name, g->spans, g->n_spans, reinterpret_cast<PyObject*>(g), end - begin, begin == 0};
         uint64_t number;
         int rc = encode_whole(s, whole, &number, ticket, ^(id<MTLComputeCommandEncoder> encoder) {
           encode_chunk(g, begin, end, encoder);

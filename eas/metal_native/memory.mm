@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 PyTypeObject* buffer_type;
 
@@ -57,22 +59,54 @@ PyObject* place_of(PyObject* module, PyObject* args) {
 
 // --- making them ----------------------------------------------------------------------------------
 
+// Addresses for memory that the processor does not see: hazards, views and launches then know one kind of address. A touch is a crash.
+static bool reserve(BufferObject* self) {
+    uint64_t page = static_cast<uint64_t>(getpagesize()), nbytes = (static_cast<uint64_t>(self->nbytes) + page - 1) / page * page;
+    void* range = mmap(nullptr, nbytes, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) return false;
+    self->address = reinterpret_cast<uint64_t>(range);
+    self->n_reserved = nbytes;
+    return true;
+}
+
+// Another object of the same MTLBuffer, or null: private memory has one address, however often it was adopted.
+static BufferObject* twin_of(const BufferObject* self) {
+    for (size_t at = 0; at < n_known; at++)
+        if (known[at]->buffer == self->buffer) return known[at];
+    return nullptr;
+}
+
+static bool find_address(BufferObject* self) {
+    self->address = reinterpret_cast<uint64_t>(self->start);
+    if (self->start) return true;
+    BufferObject* twin = twin_of(self);
+    if (!twin) return reserve(self);
+    PyObject* both = Py_BuildValue("(OO)", twin, self->owner ? self->owner : Py_None);
+    if (!both) return false;
+    Py_XDECREF(self->owner);
+    self->owner = both;
+    self->address = twin->address;
+    return true;
+}
+
 static PyObject* made(id<MTLBuffer> buffer, PyObject* owner) {
     BufferObject* self = PyObject_New(BufferObject, buffer_type);
     if (!self) return nullptr;
     self->start = static_cast<char*>(buffer.contents);
     self->nbytes = static_cast<Py_ssize_t>(buffer.length);
-    self->address = self->start ? reinterpret_cast<uint64_t>(self->start) : buffer.gpuAddress;
     self->buffer = (__bridge_retained void*)buffer;
     self->owner = Py_XNewRef(owner);
     self->is_known = false;
-    return reinterpret_cast<PyObject*>(self);
+    self->n_reserved = 0;
+    if (find_address(self)) return reinterpret_cast<PyObject*>(self);
+    Py_DECREF(reinterpret_cast<PyObject*>(self));
+    return PyErr_Occurred() ? nullptr : raise_error("memory", "the process has no addresses for %zd bytes", static_cast<Py_ssize_t>(buffer.length));
 }
 
 // The same; from now on it is what launches find at its addresses.
 static PyObject* registered(PyObject* object) {
     BufferObject* self = reinterpret_cast<BufferObject*>(object);
-    if (self && self->start) {
+    if (self) {
         self->is_known = true;
         remember(self);
     }
@@ -129,6 +163,7 @@ static void buffer_dealloc(PyObject* object) {
             (void)(__bridge_transfer id)self->buffer;
         }
     }
+    if (self->n_reserved) munmap(reinterpret_cast<void*>(self->address), self->n_reserved);
     Py_XDECREF(self->owner);
     PyTypeObject* type = Py_TYPE(object);
     PyObject_Free(object);
@@ -138,7 +173,7 @@ static void buffer_dealloc(PyObject* object) {
 static int get_memory(PyObject* object, Py_buffer* view, int flags) {
     BufferObject* self = reinterpret_cast<BufferObject*>(object);
     if (!self->start) {
-        raise_error("use", "private memory of the GPU is not seen by the processor: copy it");
+        raise_error("use", "private memory of the GPU is not seen by the processor: x.to(\"cpu\") copies it");
         return -1;
     }
     return PyBuffer_FillInfo(view, object, self->start, self->nbytes, 0, flags);
@@ -151,7 +186,7 @@ static PyObject* get_private(PyObject* self, void*) { return PyBool_FromLong(!re
 
 static PyGetSetDef buffer_fields[] = {
     {"nbytes", get_nbytes, nullptr, "Bytes of the buffer.", nullptr},
-    {"address", get_address, nullptr, "Where it starts, in the memory of the process or, if private, of the GPU.", nullptr},
+    {"address", get_address, nullptr, "Where it starts; of private memory an address that nobody may touch.", nullptr},
     {"handle", get_handle, nullptr, "The MTLBuffer, for DLPack.", nullptr},
     {"is_private", get_private, nullptr, "Whether only the GPU sees it.", nullptr},
     {},

@@ -12,6 +12,8 @@ static PyMethodDef functions[] = {
     {"take_failures", take_failures, METH_VARARGS, "take_failures(other threads, number=0, stream=-1): launches without a result that are told from now on, as (number, batch, root, kind, name, text)."},
     {"describe_failure", describe_failure, METH_VARARGS, "describe_failure(number): the same of one launch, or None."},
     {"wait_for_bytes", wait_for_bytes, METH_VARARGS, "wait_for_bytes(begin, end, is written): wait for the launches that a use by the processor comes after; the failed one that it depends on, or 0."},
+    {"ask_for_times", ask_for_times, METH_VARARGS, "ask_for_times(asks): from now on, until it is called with False, each launch is timed alone."},
+    {"take_times", take_times, METH_VARARGS, "take_times(of all): (kernel, seconds) of the launches of this thread, or of all, that have ended and were not taken."},
     {"wrap", wrap, METH_VARARGS, "wrap(address, nbytes, owner): whole pages of memory as a buffer, without a copy."},
     {},
 };

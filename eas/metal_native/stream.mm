@@ -99,9 +99,11 @@ static PyObject* copy(PyObject* self, PyObject* args) {
     BufferObject *a = buffer_arg(source), *b = a ? buffer_arg(target) : nullptr;
     if (!b) return nullptr;
     if (from + nbytes > static_cast<uint64_t>(a->nbytes) || to + nbytes > static_cast<uint64_t>(b->nbytes)) return raise_error("use", "a copy of %llu bytes does not fit its buffers", nbytes);
-    uint64_t number;
-    if (encode_copy(state_of(self), a, from, b, to, nbytes, &number)) return nullptr;
-    return PyLong_FromUnsignedLongLong(number);
+    uint64_t number, ticket;
+    int rc = encode_copy(state_of(self), a, from, b, to, nbytes, &number, &ticket);
+    if (rc == 1) return raise_error("dependency", "%llu", static_cast<unsigned long long>(number));
+    if (rc) return nullptr;
+    return Py_BuildValue("(KK)", static_cast<unsigned long long>(number), static_cast<unsigned long long>(ticket));
 }
 
 static PyObject* get_index(PyObject* self, void*) { return PyLong_FromUnsignedLong(state_of(self)->index); }
@@ -133,7 +135,7 @@ static PyMethodDef stream_methods[] = {
     {"flush", flush, METH_NOARGS, "Commit what was encoded; the ticket of the last command buffer with commands."},
     {"wait", wait, METH_VARARGS, "Wait for a ticket, or for everything; what failed is for take_failures."},
     {"wait_on_gpu", wait_on_gpu, METH_VARARGS, "wait_on_gpu(stream, ticket): what comes later in this stream waits for another one."},
-    {"copy", copy, METH_VARARGS, "copy(source, from, target, to, nbytes): a copy on the GPU; the number of the launch."},
+    {"copy", copy, METH_VARARGS, "copy(source, from, target, to, nbytes): a copy on the GPU, of multiples of 4; the number of the launch and its ticket."},
     {},
 };
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import itertools
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -19,14 +19,15 @@ import numpy as np
 from eas import config
 from eas.errors import EasError, KernelError, LaunchError
 from eas.locks import new_lock
-from eas.runtime import Executable, Grid, Runtime, gpu_facts, require
+from eas.runtime import Executable, Grid, Runtime, gpu_facts, metal_copies, require
 from eas.runtime.at_exit import finish_before_exit
+from eas.runtime.copies import told
 from eas.runtime.debug import note
 from eas.runtime.launch_layout import ENDS, OBJECTS
 from eas.runtime.launch_queue import raise_all
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.launch_site import LaunchCode, LaunchSite
-from eas.runtime.metal_failures import Failures, Logged, refusal
+from eas.runtime.metal_failures import HINTS, Failures, Logged, refusal
 from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
 from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
 from eas.runtime.metal_replay import recorded
@@ -110,7 +111,7 @@ class MetalRuntime(Runtime):
         self._lock = new_lock()  # of what is made once; never held while the GPU works
         self._plans: dict[tuple[str, str], Any] = {}
         self._streams: dict[int, Any] = {}
-        self._lanes = itertools.count()
+        self._users = [0] * MAX_STREAMS  # streams that are alive, by queue; the first is the default's
         self._default = MetalLane(self, 0)
         self._metal: ModuleType | None = None
         self._memory: MetalMemory | None = None
@@ -119,10 +120,9 @@ class MetalRuntime(Runtime):
         """Pieces of memory that had to be copied for the GPU, so far."""
 
     def why_unavailable(self) -> str | None:
-        system: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
         is_software = config.metal() == "software"
-        if system != "darwin" and not is_software:
-            return f"Metal needs macOS, this is {system} (EAS_METAL=software runs it on the software Metal)"
+        if elsewhere := _why_elsewhere():
+            return elsewhere
         macos = platform.mac_ver()[0]
         if not is_software and macos and newest_language(macos) is None:
             return f"the text needs Metal 3.1, which macOS 14 and newer have; this is macOS {macos}"
@@ -140,6 +140,8 @@ class MetalRuntime(Runtime):
             return self._metal
         with self._lock:
             if self._metal is None:
+                if elsewhere := _why_elsewhere():
+                    raise LaunchError(elsewhere)  # an extension that is built for the software Metal would have nobody to ask
                 metal = import_module(EXTENSION)
                 if config.metal() == "software":
                     _start_fake(metal)
@@ -176,7 +178,18 @@ class MetalRuntime(Runtime):
     # --- streams ----------------------------------------------------------------------------------
 
     def new_lane(self) -> Lane:
-        return MetalLane(self, 1 + next(self._lanes) % (MAX_STREAMS - 1))
+        with self._lock:
+            index = min(range(1, MAX_STREAMS), key=self._users.__getitem__)
+            self._users[index] += 1
+            is_shared = self._users[index] == 2 and sum(self._users) == MAX_STREAMS
+        if is_shared:
+            note(1, f"more than {MAX_STREAMS - 1} streams are alive: from now on several share a queue, and what they launch runs in one order")
+        made = MetalLane(self, index)
+        weakref.finalize(made, self._leave, index).atexit = False
+        return made
+
+    def _leave(self, index: int) -> None:
+        self._users[index] -= 1  # the collector may run this anywhere: no lock
 
     @property
     def default_lane(self) -> Lane:
@@ -208,11 +221,26 @@ class MetalRuntime(Runtime):
             stream.wait()
         self.failures.show_logs()
 
-    def device_seconds(self) -> float | None:
-        """Of all command buffers that have completed: a launch that is waited for has one of its own."""
-        return sum(float(stream.statistics["gpu_seconds"]) for stream in list(self._streams.values()))
+    has_clock = True
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        metal = self.extension()
+        metal.ask_for_times(True)
+        try:
+            yield
+        finally:
+            metal.ask_for_times(False)
+
+    def take_times(self, *, of_all: bool = False) -> list[tuple[str, float]]:
+        return list(self.extension().take_times(of_all))
 
     # --- one launch -------------------------------------------------------------------------------
+
+    def prepare(self, executable: Executable) -> None:
+        code = cast(MetalExecutable, executable).metal_on(self.target)
+        if code.log_index is None:
+            self.plan(executable.name, code)
 
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
@@ -284,6 +312,10 @@ class MetalRuntime(Runtime):
         """The prepared launch of a kernel without a log."""
         return self._told(name, lambda: self._plan(code, tuple((index, is_written) for _, index, is_written in code.buffers)))
 
+    def copy_plan(self) -> Any:
+        """The prepared launch of the kernel that copies by strides."""
+        return self._planned((metal_copies.TEXT, "safe"), metal_copies.NAME, "3.1", ((0, True), (1, False)), 2, metal_copies.THREADS)
+
     def aim(self, sync: bool, stream: Stream | None) -> Callable[..., object] | None:
         lane = lane_of(stream, self) if stream is not None or SPECIAL else None
         return cast(MetalLane, lane or self._default).aim(sync)
@@ -303,6 +335,20 @@ class MetalRuntime(Runtime):
             if launch.log is not None:
                 launch.bound[code.log_index] = launch.log.words = self._shared(launch.log.words)
         return written
+
+    def allocate(self, nbytes: int, is_private: bool = False) -> np.ndarray:
+        """New memory of the GPU as bytes; of private memory only the layout."""
+        try:
+            return self.memory.allocate(nbytes, is_private)
+        except self.extension().Error as error:
+            kind, text = error.args
+        if kind != "memory":
+            raise refusal("", kind, text)
+        raise LaunchError(f"there is no memory of the GPU for a tensor of {nbytes} bytes: {text}", hint=HINTS["memory"])
+
+    def copy_elements(self, target: np.ndarray, source: np.ndarray) -> None:
+        """Copy between layouts of memory of the GPU; it has happened on return."""
+        metal_copies.copy_elements(self, target, source)
 
     def _shared(self, array: np.ndarray) -> np.ndarray:
         """The same values in memory of Metal."""
@@ -340,20 +386,23 @@ class MetalRuntime(Runtime):
         root = metal.wait_for_bytes(region.begin, region.end, region.is_written)  # launches that have it wrapped
         if root:
             raise self.failures.dependency(name, root)
-        staged.append(self._told(name, lambda: self.memory.copied(region)))
+        staged.append(told("mps", "cpu", region.nbytes, lambda: self._told(name, lambda: self.memory.copied(region))))
         self.copies += 1
         return staged[-1].place
 
     def _plan(self, code: MetalCode, slots: tuple[tuple[int, bool], ...]) -> Any:
-        key = (code.text, code.math_mode)
+        return self._planned((code.text, code.math_mode), code.name, code.language, slots, code.scalars_index or 0, code.threads)
+
+    def _planned(self, key: tuple[str, str], name: str, language: str, slots: tuple[tuple[int, bool], ...], constants_index: int, threads: int) -> Any:
+        """The prepared launch of a text in a math mode, made once."""
         found = self._plans.get(key)
         if found is None:
             metal = self.extension()
             with self._lock:
                 found = self._plans.get(key)
                 if found is None:
-                    pipeline = metal.compile(code.text, code.name, language=code.language, math_mode=code.math_mode)
-                    found = self._plans[key] = metal.Plan(pipeline, slots, code.scalars_index or 0, (code.threads, 1, 1))
+                    pipeline = metal.compile(key[0], name, language=language, math_mode=key[1])
+                    found = self._plans[key] = metal.Plan(pipeline, slots, constants_index, (threads, 1, 1))
         return found
 
 
@@ -380,6 +429,14 @@ class _UntilExit:
 def _constants(launch: MetalLaunch) -> bytes:
     index = launch.code.scalars_index
     return b"" if index is None else launch.bound[index].tobytes()
+
+
+def _why_elsewhere() -> str | None:
+    """Why this machine has no Metal at all, if it has none."""
+    system: str = sys.platform  # mypy takes the rest for dead code when it sees sys.platform
+    if system == "darwin" or config.metal() == "software":
+        return None
+    return f"Metal needs macOS, this is {system} (EAS_METAL=software runs it on the software Metal)"
 
 
 def _start_fake(metal: ModuleType) -> None:

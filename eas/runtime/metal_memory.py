@@ -1,4 +1,4 @@
-"""Memory of the Metal device: buffers by size, used again, and the buffer that an address lies in."""
+"""Memory of the Metal device: buffers by storage mode and size, used again, and the buffer that an address lies in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.locks import new_lock
+from eas.runtime.copies import told, used_nbytes
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -101,47 +102,72 @@ class Staged:
     def write_back(self) -> None:
         """Copy what the kernel has left in the buffer to where it belongs."""
         if self.region.is_written:
-            ctypes.memmove(self.region.begin, self.place.buffer.address + self.place.offset, self.place.nbytes)
+            source = self.place.buffer.address + self.place.offset
+            told("cpu", "mps", self.place.nbytes, lambda: ctypes.memmove(self.region.begin, source, self.place.nbytes))
 
     def __del__(self) -> None:
         self._memory.returned.append(self.place.buffer)
 
 
+class MetalCounts(NamedTuple):
+    """Bytes in use, bytes kept for later, the most that were in use, allocations, and how many of them took a kept buffer; of the bytes those in private storage."""
+
+    used: int
+    free: int
+    peak: int
+    allocations: int
+    reused: int
+    private_used: int
+    private_free: int
+
+
 class MetalMemory:
-    """All shared buffers of this process."""
+    """All buffers of this process: by storage mode and size."""
 
     def __init__(self, extension: Any) -> None:
         self._metal = extension
         self.returned: deque[Any] = deque()
-        self._free: dict[int, list[Any]] = {}
-        self._free_nbytes = self._used = self._peak = self._allocations = self._reused = 0
+        self._free: dict[tuple[bool, int], list[Any]] = {}
+        self._used = {False: 0, True: 0}  # by whether it is private
+        self._kept = {False: 0, True: 0}
+        self._peak = self._allocations = self._reused = 0
         self._lock = new_lock()
+        used_nbytes.append(lambda: sum(self._used.values()))
 
-    def allocate(self, nbytes: int) -> Array:
-        """That many bytes of shared memory, with arbitrary contents."""
-        return np.asarray(MetalBlock(self, self.buffer(nbytes), nbytes))
+    def allocate(self, nbytes: int, is_private: bool = False) -> Array:
+        """That many bytes, with arbitrary contents; of private memory only the layout, whose elements nobody may touch."""
+        return np.asarray(MetalBlock(self, self.buffer(nbytes, is_private), nbytes))
 
-    def buffer(self, nbytes: int) -> Any:
+    def buffer(self, nbytes: int, is_private: bool = False) -> Any:
         """A buffer of at least so many bytes; give it back by appending it to `returned`."""
         size = size_class(nbytes)
         with self._lock:
             self._collect()
-            if self._free.get(size):
-                self._free_nbytes -= size
+            if self._free.get((is_private, size)):
+                self._kept[is_private] -= size
                 self._reused += 1
-                found = self._free[size].pop()
+                found = self._free[is_private, size].pop()
             else:
-                found = self._metal.allocate(size)
+                found = self._new(size, is_private)
             self._allocations += 1
-            self._used += size
-            self._peak = max(self._peak, self._used)
+            self._used[is_private] += size
+            self._peak = max(self._peak, sum(self._used.values()))
             return found
 
-    def counts(self) -> tuple[int, int, int, int, int]:
-        """Bytes in use, bytes kept for later, the most that were in use, allocations, and how many of them took a kept buffer."""
+    def _new(self, size: int, is_private: bool) -> Any:
+        try:
+            return self._metal.allocate(size, is_private)
+        except self._metal.Error:
+            if not self._release():
+                raise
+        return self._metal.allocate(size, is_private)  # there is room now
+
+    def counts(self) -> MetalCounts:
+        """What the pool holds now, and what it has done so far."""
         with self._lock:
             self._collect()
-            return self._used, self._free_nbytes, self._peak, self._allocations, self._reused
+            used, kept = sum(self._used.values()), sum(self._kept.values())
+            return MetalCounts(used, kept, self._peak, self._allocations, self._reused, self._used[True], self._kept[True])
 
     def adopt(self, buffer: Any) -> Array:
         """The bytes of a buffer of somebody else."""
@@ -168,14 +194,18 @@ class MetalMemory:
         """Give free buffers back to Metal; the number of bytes that were."""
         with self._lock:
             self._collect()
-            released, self._free_nbytes = self._free_nbytes, 0
-            self._free.clear()
-            return released
+            return self._release()
+
+    def _release(self) -> int:
+        released = sum(self._kept.values())
+        self._kept = {False: 0, True: 0}
+        self._free.clear()
+        return released
 
     def _collect(self) -> None:
         while self.returned:
             buffer = self.returned.popleft()
-            self._used -= buffer.nbytes
-            if self._free_nbytes + buffer.nbytes <= MAX_FREE_NBYTES:
-                self._free.setdefault(buffer.nbytes, []).append(buffer)
-                self._free_nbytes += buffer.nbytes
+            self._used[buffer.is_private] -= buffer.nbytes
+            if sum(self._kept.values()) + buffer.nbytes <= MAX_FREE_NBYTES:
+                self._free.setdefault((buffer.is_private, buffer.nbytes), []).append(buffer)
+                self._kept[buffer.is_private] += buffer.nbytes

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sys
+import threading
 import weakref
 
 import numpy as np
@@ -13,6 +12,8 @@ import pytest
 import eas
 from eas import mk
 from eas.runtime import get_runtime
+from eas.runtime.launch_queue import Span
+from tests.unit.fake_metal import NEEDS_EXTENSION
 
 
 @eas.kernel
@@ -63,6 +64,30 @@ def test_launches_are_written_down_and_replayed(where):
     stream.synchronize()
     np.testing.assert_array_equal(x, want_x)
     np.testing.assert_array_equal(y, want_y)
+
+
+def test_a_replay_waits_for_launches_on_its_memory(monkeypatch):
+    """One that is under way writes what the graph reads."""
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    if not get_runtime("cpu").is_available():
+        pytest.skip("cpu is not available here")
+    x, y = ones(), ones()
+    with eas.capture() as graph:
+        add_to(x, y, 256, BLOCK=64, _grid=4)
+    graph.replay()  # which compiles
+    for sync in (True, False):
+        gate, x[:] = threading.Event(), 1
+
+        def write(gate=gate):
+            gate.wait(30)
+            x[:] = 5
+
+        queue, start = get_runtime("cpu").queue, x.ctypes.data
+        queue.submit(write, 64, [Span(start, start + x.nbytes, True)])
+        threading.Timer(0.1, gate.set).start()
+        graph.replay(_sync=sync)
+        queue.synchronize()
+    np.testing.assert_array_equal(y, 12)
 
 
 def test_new_arguments_take_the_place_of_old_ones(where):
@@ -193,7 +218,7 @@ def work():
         add_kernel(x, one, y, n, BLOCK=64)
         add_kernel(y, x, x, n, BLOCK=64)
 """
-on_metal = pytest.mark.skipif(importlib.util.find_spec("eas._metal") is None or sys.platform != "linux", reason="eas._metal is not built here")
+on_metal = NEEDS_EXTENSION
 
 
 @on_metal

@@ -94,8 +94,15 @@ def on_a_mac(monkeypatch, setup_file, machine="arm64"):
 
 def test_elsewhere_the_package_is_plain_python(monkeypatch, setup_file):
     if sys.platform != "darwin":
-        assert setup_file.options() == {}
-    assert on_a_mac(monkeypatch, setup_file, machine="x86_64") == {}
+        assert "ext_modules" not in setup_file.options()
+    assert "ext_modules" not in on_a_mac(monkeypatch, setup_file, machine="x86_64")
+
+
+def test_the_examples_are_shipped_as_a_part_of_eas(setup_file):
+    made = setup_file.options()
+    assert made["package_dir"] == {"eas.examples": "examples"}
+    assert {"eas", "eas.lib", "eas.examples", "eas.command_line"} <= set(made["packages"])
+    assert not any(name.startswith(("tests", "tools", "examples")) for name in made["packages"])
 
 
 def test_the_wheel_of_a_mac_is_for_every_python_from_3_11_on(monkeypatch, setup_file):

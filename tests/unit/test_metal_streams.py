@@ -340,3 +340,25 @@ eas.synchronize()
 assert x.numpy()[0] == 1
 """)
     assert out.count('start processes with the method "spawn"') == 4
+
+
+def test_streams_that_have_to_share_a_queue_are_told_of():
+    text = START + """
+x = eas.tensor(np.ones(8, np.float32), device="mps")
+def launch(stream):
+    add_kernel(x, x, x, 8, BLOCK=8, _stream=stream)
+    return stream
+for _ in range(70):  # streams that are gone leave their queues to others
+    launch(eas.Stream())
+alive = [launch(eas.Stream()) for _ in range(31)]
+assert len({s._lane_of(runtime)._index for s in alive}) == 31
+print("now", file=sys.stderr, flush=True)
+more = [launch(eas.Stream()) for _ in range(3)]
+assert len({s._lane_of(runtime)._index for s in more}) == 3
+"""
+    env = {**os.environ, "EAS_METAL": "software", "EAS_BACKEND": "mps", "EAS_DEBUG": "1"}
+    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    before, _, after = done.stderr.partition("now\n")
+    assert "share a queue" not in before
+    assert after.count("more than 31 streams are alive: from now on several share a queue") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from types import ModuleType
 
@@ -11,11 +10,9 @@ import pytest
 
 import eas
 from eas import lib, mk
+from tests.unit.fake_metal import NEEDS_EXTENSION
 
-needs_metal = pytest.mark.skipif(
-    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
-    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
-)
+needs_metal = NEEDS_EXTENSION
 
 
 @eas.kernel

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
+import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import eas
-from eas import lib, mk
+from eas import lib, mk, torch_mps_stand_in
 from eas._torch_mps import TorchMpsRuntime, _words
-from eas.interop import dlpack_metal
+from eas.doctor import torch_layer
+from eas.interop import dlpack
 from eas.interop.torch_mps import chosen_layer
+from eas.interop.views import view
 from eas.lib import gradients
-from eas.runtime import get_runtime
+from eas.runtime import debug, get_runtime
 from eas.runtime.metal import MetalRuntime
 from eas.torch_mps_stand_in import ShaderLibrary, stand_in
+from tests.unit.fake_metal import NEEDS_EXTENSION
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
-    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
-)
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = NEEDS_EXTENSION
 
 
 @eas.kernel
@@ -157,15 +160,85 @@ def test_layer_a_waits_before_and_after(mps, monkeypatch):
     assert mps.synchronized == before
 
 
-def test_layer_a_copies_what_is_private_to_the_gpu(mps, monkeypatch):
+def test_layer_a_runs_on_memory_that_is_private_to_the_gpu(mps, monkeypatch):
     monkeypatch.setenv("EAS_TORCH_LAYER", "a")
-    monkeypatch.setattr(dlpack_metal, "adopted", lambda *_: (_ for _ in ()).throw(dlpack_metal.PrivateMemory("private")))
-    x, z = randn(50).bfloat16(), torch.zeros(60, device="mps", dtype=torch.bfloat16)
+    memory = {}  # torch may keep tensors in private buffers; those of the stand-in are shared
+
+    def private_memory_of(tensor):
+        if tensor.data_ptr() not in memory:
+            memory[tensor.data_ptr()] = eas.tensor(tensor.cpu()).to("mps", storage="private")
+        return view(memory[tensor.data_ptr()], "tensor")
+
+    monkeypatch.setattr(dlpack, "memory_of", private_memory_of)
+    x, z = randn(50).bfloat16(), torch.zeros(50, device="mps", dtype=torch.bfloat16)
     version = z._version
-    add_kernel(x, x, z[5:55], 50, BLOCK=64)
-    assert torch.equal(z.cpu()[5:55], (x + x).cpu())
-    assert z.cpu()[:5].tolist() == [0] * 5
+    add_kernel(x, x, z, 50, BLOCK=64, _sync=False)
+    assert get_runtime("mps").native_stream(0).statistics["in_flight"] == 0, "finished before torch reads it"
+    assert torch.equal(memory[z.data_ptr()].to_torch(), (x + x).cpu())
     assert z._version > version
+
+
+def test_layer_a_that_nobody_asked_for_is_told_of_once(mps, monkeypatch, capfd):
+    monkeypatch.delattr(torch.mps, "compile_shader")
+    monkeypatch.setattr(debug, "_noted", set())
+    x = randn(10)
+    add_kernel(x, x, x, 10, BLOCK=16)
+    assert "layer A" not in capfd.readouterr().err
+    monkeypatch.setenv("EAS_DEBUG", "1")
+    for _ in range(3):
+        add_kernel(x, x, x, 10, BLOCK=16)
+    told = capfd.readouterr().err
+    assert told.count("go through layer A, which synchronises with torch: torch 2") == 1
+    assert "has no torch.mps.compile_shader" in told
+    assert torch_layer().startswith("A, memory is shared through DLPack")
+    monkeypatch.setenv("EAS_TORCH_LAYER", "a")
+    monkeypatch.setattr(debug, "_noted", set())
+    add_kernel(x, x, x, 10, BLOCK=16)
+    assert "layer A" not in capfd.readouterr().err, "asked for"
+
+
+def test_fast_math_that_torch_does_not_have_is_told_of_once(mps):
+    @eas.kernel(math_mode="fast")
+    def quick_kernel(x, N, BLOCK: eas.constexpr):
+        i = mk.arange(0, BLOCK)
+        mk.store(x, i, mk.exp(mk.load(x, i, i < N)), i < N)
+
+    x = randn(10)
+    with pytest.warns(eas.KernelWarning, match="quick_kernel has math_mode=\"fast\", and torch compiles it with safe math"):
+        quick_kernel(x, 10, BLOCK=16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick_kernel(x, 10, BLOCK=16)
+        add_kernel(x, x, x, 10, BLOCK=16)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.setattr(torch, "__version__", "2.14.1+cpu"), "was checked for torch 2.13; this is 2.14.1"),
+        (lambda m: m.setattr(torch_mps_stand_in, "GET_DEVICE_CODE", {"riscv64": b""}), "it is for Linux on riscv64"),
+        (lambda m: m.setattr(torch_mps_stand_in, "META", 1), "has another table of device guards than it expects"),
+    ],
+)
+def test_the_stand_in_refuses_a_torch_that_it_does_not_know(change, reason, monkeypatch):
+    change(monkeypatch)
+    with pytest.raises(eas.BackendUnavailable, match=reason), stand_in(None):
+        pass
+
+
+def test_nobody_but_tests_and_verify_loads_the_stand_in():
+    """Ordinary use does not: torch tensors, doctor, a launch that is refused because torch has no MPS."""
+    script = """
+import sys, numpy as np, torch, eas
+from eas import doctor, lib
+lib.softmax(torch.randn(4, 4))
+doctor.report()
+assert "eas.torch_mps_stand_in" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    users = {path.name for path in (ROOT / "eas").rglob("*.py") if "torch_mps_stand_in" in path.read_text()}
+    assert users == {"torch_layers.py"}, "of verify"
 
 
 def test_scalars_are_exact_bytes(layer):
