@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -25,7 +25,10 @@ _SIGNED, _UNSIGNED, _FLOAT = Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT  # looking u
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DType:
-    """One element type; every member exists once, so `is` and `==` mean the same."""
+    """One element type; every member exists once, so `is` and `==` mean the same among them.
+
+    The same type of NumPy or torch is equal too; the hash is that of NumPy's dtype, where it has one.
+    """
 
     name: str
     kind: Kind
@@ -34,6 +37,34 @@ class DType:
     np_compute: np.dtype[Any]  # what the interpreter computes with: float32 for bf16 and fp8
     exponent_bits: int = 0
     mantissa_bits: int = 0  # stored ones, without the implicit leading 1
+    _hash: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        is_numpys = self.np_storage == self.np_compute
+        object.__setattr__(self, "_hash", hash(self.np_storage) if is_numpys else hash(self.name))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return False
+        found = of_foreign(other)
+        return NotImplemented if found is None else found is self
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the same numbers: `np.dtype(t.dtype)` asks for it."""
+        if self.np_storage == self.np_compute:
+            return self.np_storage
+        raise TypeMismatch(
+            f"NumPy has no dtype for {self.name}: its arrays cannot hold such numbers",
+            hint=f'x.to("f32") has them in float32; {self.name}.np_storage, {self.np_storage}, is how they are stored',
+        )
+
+    __numpy_dtype__ = dtype  # the name that NumPy looks for from 2.4 on
 
     @property
     def is_float(self) -> bool:
@@ -154,17 +185,43 @@ def parse(name: str) -> DType:
     return found
 
 
-# --- from NumPy and Python --------------------------------------------------------------------
+# --- from NumPy, torch and Python -------------------------------------------------------------
 
 _NATIVE = {d.np_storage: d for d in ALL if d.np_storage == d.np_compute and not d.is_storage_only}
 _BY_KIND = {(np_dtype.kind, np_dtype.itemsize): d for np_dtype, d in _NATIVE.items()}
+_SCALAR_CLASSES = frozenset(np.dtype(code).type for code in "?bBhHiIlLqQefd")
 _EXTENSION_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # ml_dtypes, never imported here
+
+
+def of_foreign(dtype: object) -> DType | None:
+    """The type that a dtype of NumPy, a scalar class of it or a dtype of torch names; None if it names none."""
+    if isinstance(dtype, np.dtype):
+        return _of_numpy(dtype)
+    if isinstance(dtype, type):
+        if not issubclass(dtype, np.generic):
+            return None
+        # Of an abstract class such as np.floating NumPy would make a float64.
+        is_concrete = dtype in _SCALAR_CLASSES or dtype.__name__ in _EXTENSION_NAMES
+        return _of_numpy(np.dtype(dtype)) if is_concrete else None
+    if type(dtype).__module__ == "torch":
+        return _BY_NAME.get(str(dtype).removeprefix("torch."))
+    return None
+
+
+def _of_numpy(dtype: np.dtype[Any]) -> DType | None:
+    found = _NATIVE.get(dtype)
+    if found is not None:
+        return found
+    if dtype.name in _EXTENSION_NAMES:
+        return _BY_NAME[dtype.name]
+    # C's `long` and `long long` are distinct NumPy dtypes of one format.
+    return _BY_KIND.get((dtype.kind, dtype.itemsize)) if dtype.isnative else None
 
 
 def from_numpy(dtype: np.dtype[Any] | type[np.generic]) -> DType:
     """The type whose memory format is that of the NumPy dtype."""
     dtype = np.dtype(dtype)
-    found = _NATIVE.get(dtype)
+    found = _of_numpy(dtype)
     if found is not None:
         return found
     if not dtype.isnative:
@@ -173,15 +230,9 @@ def from_numpy(dtype: np.dtype[Any] | type[np.generic]) -> DType:
             f"arrays of NumPy dtype {dtype.str!r} are not in this machine's byte order",
             hint=f"a.astype({native.str!r})",
         )
-    if dtype.name in _EXTENSION_NAMES:
-        return _BY_NAME[dtype.name]
-    # C's `long` and `long long` are distinct NumPy dtypes of one format.
-    found = _BY_KIND.get((dtype.kind, dtype.itemsize))
-    if found is None:
-        raise ArgumentError(
-            f"kernels cannot take NumPy dtype {dtype.name!r}", hint=_dtype_advice(dtype.kind)
-        )
-    return found
+    raise ArgumentError(
+        f"kernels cannot take NumPy dtype {dtype.name!r}", hint=_dtype_advice(dtype.kind)
+    )
 
 
 def _dtype_advice(kind: str) -> str:

@@ -260,3 +260,88 @@ def test_import_needs_only_numpy():
 
 def test_promotion_notes_are_sentences():
     assert all(note.endswith(".") for note in dt.PROMOTION_NOTES)
+
+
+# --- NumPy and torch ----------------------------------------------------------------------------
+
+
+NUMPYS = [d for d in dt.ALL if d.np_storage == d.np_compute]
+NO_NUMPY = [d for d in dt.ALL if d not in NUMPYS]
+
+
+@pytest.mark.parametrize("ours", NUMPYS, ids=str)
+def test_numpys_dtype_and_its_class_are_equal_from_both_sides(ours):
+    theirs = np.dtype(ours.np_storage.name)
+    for other in (theirs, theirs.type):
+        assert ours == other
+        assert other == ours
+    assert hash(ours) == hash(theirs)
+    assert {theirs: "found"}[ours] == {ours: "found"}[theirs] == "found"
+    assert np.dtype(ours) is theirs
+    assert np.zeros(3, dtype=ours).dtype is theirs
+    assert [d for d in NUMPYS if d == theirs] == [ours]
+
+
+def test_only_the_same_numbers_are_equal():
+    for other in (np.dtype(">f4"), np.dtype("c8"), np.dtype("U3"), np.dtype([("a", "f4")]), np.floating, np.generic, float, "f32", None, 32):
+        assert dt.f32 != other
+        assert other != dt.f32
+    assert dt.i64 == np.longlong == dt.i64
+    assert dt.bf16 != np.uint16
+    assert np.dtype("uint16") != dt.bf16
+    assert dt.f8e4m3 != np.uint8
+
+
+@pytest.mark.parametrize("ours", NO_NUMPY, ids=str)
+def test_numpy_is_told_why_it_has_no_such_dtype(ours):
+    with pytest.raises(TypeMismatch, match=f"NumPy has no dtype for {ours}") as caught:
+        np.dtype(ours)
+    assert caught.value.hint.startswith('x.to("f32")')
+
+
+def test_extension_dtypes_are_equal_by_name():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert dt.bf16 == ml_dtypes.bfloat16
+    assert np.dtype(ml_dtypes.bfloat16) == dt.bf16
+
+
+@pytest.mark.parametrize("ours", dt.ALL, ids=str)
+def test_torchs_dtype_is_equal_from_both_sides(ours):
+    torch = pytest.importorskip("torch")
+    names = TORCH | {"u16": "uint16", "u32": "uint32", "u64": "uint64", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+    theirs = getattr(torch, names[ours.name])
+    assert ours == theirs
+    assert theirs == ours
+    assert [d for d in dt.ALL if d == theirs] == [ours]
+    assert ours != torch.complex64
+    assert ours != torch.strided
+
+
+def test_comparing_dtypes_imports_no_torch():
+    code = "import sys, numpy as np, eas; assert eas.dtypes.f32 == np.float32 and eas.dtypes.f32 != 'x'; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_foreign_dtypes_are_taken_in_kernels_and_annotations():
+    import eas
+    from eas import mk
+
+    @eas.kernel
+    def cast_kernel(x: mk.ptr(np.float32), out, scale: np.float64, DT: eas.constexpr):
+        i = mk.arange(0, 4)
+        v = mk.cast(mk.load(x, i), DT)
+        assert v.dtype == np.float64
+        mk.store(out, i, v * scale)
+
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4)
+    foreign = [np.float64, np.dtype("float64")]
+    if "torch" in sys.modules:
+        foreign.append(sys.modules["torch"].float64)
+    for dtype in foreign:
+        cast_kernel(x, out, 0.1, DT=dtype, _grid=1)
+        assert (out == x.astype(np.float64) * 0.1).all()
+    with pytest.raises(ArgumentError, match=r"annotated mk.ptr\(mk.f32\), got a buffer of f64"):
+        cast_kernel(out, out, 0.1, DT=np.float64, _grid=1)
+    t = eas.zeros(3, dtype=np.dtype("int16"))
+    assert t.dtype == np.int16
+    assert t.to(np.float32).dtype == np.float32

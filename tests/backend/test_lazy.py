@@ -1,0 +1,270 @@
+"""Lazy arithmetic on every backend: values of NumPy, in as few kernels as the graph allows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import eas
+from eas import mk
+from eas.lazy import realise
+from eas.lazy.plan import plan_of
+
+erf = np.vectorize(math.erf)
+
+
+def arrays(*shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(s).astype(np.float32) for s in shapes]
+
+
+def check(lazy, want, kernels=1, tolerance=1e-5):
+    plan = plan_of(lazy)
+    assert [s.name for s in plan.kernels][kernels:] == [], [c.reason for c in plan.cuts]
+    assert len(plan.kernels) == kernels
+    assert lazy.shape == np.shape(want)
+    np.testing.assert_allclose(lazy.numpy(), want, rtol=tolerance, atol=tolerance)
+
+
+def softmax(x, axis):
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+
+
+def test_dot_of_two_lists_is_one_kernel(backend):
+    a, b = eas.Tensor([1, 2]), eas.Tensor([3, 4])
+    lazy = a.dot(b)
+    assert [s.name for s in plan_of(lazy).kernels] == ["r_2_sum_mul"]
+    assert lazy.numpy() == 11
+    assert lazy.dtype is eas.dtypes.i32
+
+
+CASES = {
+    "chain": lambda a, b, w: ((a * 2 + b).relu() * b).sum(1),
+    "row vector": lambda a, b, w: a + w,
+    "column": lambda a, b, w: a * a.sum(1, keepdims=True),
+    "sum of rows": lambda a, b, w: a.sum(0),
+    "turned": lambda a, b, w: (a + 1).T * 2,
+    "steps": lambda a, b, w: (a + 1)[1:, ::2] - b[:-1, 1::2],
+    "where": lambda a, b, w: (a > b).where(a, 0.5),
+    "variance": lambda a, b, w: a.var(1),
+    "largest": lambda a, b, w: a.argmax(1),
+    "smallest of columns": lambda a, b, w: a.argmin(0),
+    "prefix": lambda a, b, w: a.cumsum(1),
+}
+NUMPY = {
+    "chain": lambda a, b, w: (np.maximum(a * 2 + b, 0) * b).sum(1),
+    "turned": lambda a, b, w: (a + 1).T * 2,
+    "where": lambda a, b, w: np.where(a > b, a, np.float32(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_expression_is_one_kernel(backend, name):
+    given = arrays((33, 70), (33, 70), (70,))
+    want = NUMPY.get(name, CASES[name])(*given)
+    check(CASES[name](*map(eas.tensor, given)), want, tolerance=1e-4)
+
+
+def test_softmax_is_one_kernel_along_any_axis(backend):
+    (x,) = arrays((17, 130))
+    for axis in (0, 1):
+        check(eas.tensor(x).softmax(axis), softmax(x, axis))
+        check(eas.tensor(x).log_softmax(axis), np.log(softmax(x, axis)), tolerance=1e-4)
+
+
+def test_rows_longer_than_a_block_are_walked(backend):
+    (x,) = arrays((2, 40_000))
+    check(eas.tensor(x).softmax(), softmax(x, 1))
+    check(eas.tensor(x).argmax(1), x.argmax(1))
+    check(eas.tensor(x).cumsum(1), x.cumsum(1, dtype=np.float64), tolerance=1e-2)
+
+
+def test_layer_norm_is_one_kernel(backend):
+    x, w, b = arrays((20, 96), (96,), (96,))
+    want = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * w + b
+    check(eas.tensor(x).layer_norm(eas.tensor(w), eas.tensor(b)), want, tolerance=1e-4)
+
+
+def test_matmul_takes_what_follows_it(backend):
+    x, w, b, stack = arrays((50, 40), (40, 96), (96,), (3, 10, 40))
+    lx, lw, lb = map(eas.tensor, (x, w, b))
+    check((lx @ lw + lb).gelu(), gelu(x @ w + b), tolerance=1e-4)
+    check(lx @ eas.tensor(np.ascontiguousarray(w.T)).T, x @ w, tolerance=1e-4)
+    check(eas.tensor(stack) @ lw + lb, stack @ w + b, tolerance=1e-4)
+    check(lx @ lw[:, 3], x @ w[:, 3], tolerance=1e-4)
+
+
+def test_movements_are_read_in_place(backend):
+    (x,) = arrays((4, 6, 8))
+    lazy = eas.tensor(x) + 1
+    check(lazy.pad(((1, 2), (0, 0), (0, 3)), 7.0), np.pad(x + 1, ((1, 2), (0, 0), (0, 3)), constant_values=7))
+    check(lazy.roll(3, 1).flip(2), np.roll(x + 1, 3, 1)[:, :, ::-1])
+    check(lazy.reshape(4, 6, 2, 4).permute(0, 2, 1, 3) * 2, (x + 1).reshape(4, 6, 2, 4).transpose(0, 2, 1, 3) * 2)
+    check(lazy.permute(1, 0, 2).reshape(6, 32) * 2, (x + 1).transpose(1, 0, 2).reshape(6, 32) * 2, kernels=2)
+
+
+def test_gathers_and_one_hot(backend):
+    (x,) = arrays((9, 5))
+    numbers = np.array([3, 1, 8, -1], np.int32)
+    check(eas.tensor(x).take(eas.tensor(numbers)) * 2, x[numbers] * 2)
+    check(eas.tensor(x).take(eas.tensor(np.array([0, 4], np.int32)), axis=1), x[:, [0, 4]])
+    along = np.array([[0, 4, -1], [2, 2, 1]], np.int32)
+    check((eas.tensor(x) + 1).realize().gather(1, eas.tensor(along)) * 2, np.take_along_axis(x[:2] + 1, along, 1) * 2)
+    check(eas.tensor(np.array([1, 0, 3], np.int32)).one_hot(5), np.eye(5, dtype=np.int32)[[1, 0, 3]])
+
+
+def test_many_operands_are_few_kernels(backend):
+    given = arrays(*[(6, 5)] * 45)
+    lazy, want = eas.tensor(given[0]).T * 1.5, given[0].T * np.float32(1.5)
+    for i, x in enumerate(given[1:]):
+        lazy, want = lazy + eas.tensor(x).T * (i + 2.5), want + x.T * np.float32(i + 2.5)
+    check(lazy, want, kernels=3, tolerance=1e-4)
+
+
+def test_a_reshape_of_strided_memory_is_a_copy(backend):
+    (x,) = arrays((6, 8))
+    check(eas.tensor(x.T)[1:].reshape(21, 2) * 2, x.T[1:].reshape(21, 2) * 2)
+    lazy = eas.tensor(x.T)
+    lazy = lazy.roll(1, 0).reshape(2, 24) + lazy.flip(0).reshape(2, 24)
+    np.testing.assert_allclose(lazy.numpy(), np.roll(x.T, 1, 0).reshape(2, 24) + x.T[::-1].reshape(2, 24))
+
+
+def test_a_reader_keeps_what_it_saw(backend):
+    x = eas.tensor(np.arange(4, dtype=np.float32).copy())
+    reader = x + 10
+    x[:1] = 9
+    assert reader.tolist() == [10, 11, 12, 13]
+    assert x.tolist() == [9, 1, 2, 3]
+
+
+def test_a_view_of_a_lazy_tensor_writes_through(backend):
+    x = eas.tensor(np.arange(6, dtype=np.float32))
+    y = x + 1
+    head, reader = y[:2], y * 2
+    of_head = head * 3
+    y[0] = 7
+    assert head.tolist() == [7, 2]
+    head[1] = 8
+    assert y.tolist() == [7, 8, 3, 4, 5, 6]
+    assert reader.tolist() == [2, 4, 6, 8, 10, 12]
+    assert of_head.tolist() == [3, 6]
+
+
+@eas.kernel
+def fill_kernel(x, value, n, BLOCK: eas.constexpr):
+    offsets = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(x, offsets, value, offsets < n)
+
+
+def test_a_reader_keeps_what_a_kernel_overwrites(backend):
+    x = eas.tensor(np.arange(4, dtype=np.float32).copy())
+    for _ in range(5):  # the last ones go through a native launcher
+        reader, before = x + 10, x.numpy().copy()
+        fill_kernel(x, float(len(before)), 4, BLOCK=16, _grid=1)
+        assert reader.tolist() == (before + 10).tolist()
+        x[:] = before + 1
+
+
+def test_a_reader_sees_launches_that_are_under_way(backend):
+    x = eas.tensor(np.zeros(64, np.float32))
+    for i in range(5):
+        fill_kernel(x, float(i), 64, BLOCK=64, _grid=1, _sync=False)
+        reader = x + 1
+        fill_kernel(x, -1.0, 64, BLOCK=64, _grid=1, _sync=False)
+        assert reader.tolist() == [i + 1] * 64
+    eas.synchronize()
+
+
+def test_a_kernel_takes_a_lazy_tensor(backend):
+    x = eas.tensor(np.zeros(4, np.float32)) + 1
+    for _ in range(5):
+        lazy = x * 2
+        fill_kernel(lazy, 3.0, 2, BLOCK=16, _grid=1)
+        assert lazy.tolist() == [3, 3, 2, 2]
+
+
+def test_library_calls_are_part_of_a_graph(backend):
+    q, k, v = arrays((2, 3, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8))
+    lazy = (eas.tensor(q) * 2).attention(eas.tensor(k), eas.tensor(v), causal=False)
+    want = softmax(q * 2 @ k.swapaxes(-1, -2) / math.sqrt(8), -1) @ v
+    check(lazy + 1, want + 1, kernels=3, tolerance=1e-4)
+    (x,) = arrays((3, 20))
+    values, places = (eas.tensor(x) + 1).topk(4)
+    np.testing.assert_allclose(values.numpy(), np.sort(x + 1)[:, ::-1][:, :4], rtol=1e-6)
+    np.testing.assert_array_equal(places.numpy(), np.argsort(-x)[:, :4])
+    np.testing.assert_allclose(eas.tensor(x).sort().numpy(), np.sort(x), rtol=1e-6)
+    image, weight = arrays((1, 2, 6, 6), (3, 2, 3, 3))
+    assert eas.tensor(image).conv2d(eas.tensor(weight), padding=1).relu().numpy().shape == (1, 3, 6, 6)
+
+
+def test_random_numbers_are_those_of_a_kernel(backend):
+    a, b = (eas.Tensor.uniform(300, seed=7).numpy() for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+    assert 0 <= a.min() < 0.1 < 0.9 < a.max() < 1
+    normal = (eas.Tensor.normal(2000, seed=3) * 2 + 1).numpy()
+    assert abs(normal.mean() - 1) < 0.2
+    assert abs(normal.std() - 2) < 0.2
+    parts = eas.Tensor.uniform(20, 15, seed=7)
+    np.testing.assert_array_equal(parts.numpy().reshape(-1), a)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "i8", "u16", "i64", "bool"])
+def test_dtypes_are_those_of_kernels(backend, name, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    dtype = eas.dtypes.parse(name)
+    numbers = np.random.default_rng(0).integers(0, 2 if name == "bool" else 7, (5, 20))
+    x, y = (eas.tensor(n.astype(np.float32)).to(name) for n in (numbers, numbers[::-1]))
+    assert (x + y).dtype is (eas.dtypes.i32 if dtype.is_bool else dtype)
+    np.testing.assert_array_equal((x + y).to("f32").numpy(), numbers + numbers[::-1])
+    assert x.sum(1).dtype is (dtype if dtype.is_float else eas.dtypes.u64 if name == "u16" else eas.dtypes.i64)
+    np.testing.assert_array_equal(x.sum(1).to("f32").numpy(), numbers.sum(1))
+    np.testing.assert_array_equal(x.max(0).to("f32").numpy(), numbers.max(0))
+    np.testing.assert_allclose(x.softmax().to("f32").numpy(), softmax(numbers.astype(np.float32), 1), rtol=1e-2)
+    product = (numbers @ numbers[::-1].T).astype(dtype.np_compute)  # integers wrap, as NumPy's
+    np.testing.assert_allclose((x @ y.T).to("f32").numpy(), product, rtol=5e-3)
+
+
+def test_operators_in_place_write_through(backend):
+    x = eas.tensor(np.arange(4, dtype=np.float32))
+    view, reader, same = x[1:3], x * 2, x
+    x += 1
+    x[2:] *= 10
+    assert same is x
+    assert x.tolist() == [1, 2, 30, 40]
+    assert view.tolist() == [2, 30]
+    assert reader.tolist() == [0, 2, 4, 6]
+    with pytest.raises(eas.EasError, match="in place of i32 gives f32"):
+        eas.tensor([1, 2]).__iadd__(0.5)
+
+
+def test_a_reader_keeps_what_numpy_overwrites_later(backend):
+    x = eas.tensor(np.arange(3, dtype=np.float32).copy())
+    reader = x + 1
+    x.numpy()[0] = 50  # asked for after the reader was built
+    assert reader.tolist() == [1, 2, 3]
+    assert (x + 1).tolist() == [51, 2, 3]
+
+
+def test_numpy_still_computes_with_tensors(backend):
+    x = eas.tensor(np.arange(3, dtype=np.float32))
+    np.testing.assert_array_equal(np.exp2(x), [1, 2, 4])
+    made = np.ones(3, np.float32) + x
+    assert isinstance(made, eas.Tensor)
+    assert made.tolist() == [1, 2, 3]
+
+
+def test_tensors_realised_together_share_a_kernel(backend):
+    (x,) = arrays((8, 70))
+    lazy = eas.tensor(x)
+    total, shares, again = lazy.sum(1, keepdims=True), lazy / lazy.sum(1, keepdims=True), lazy.sum(1, keepdims=True)
+    total.realize(shares, again)
+    np.testing.assert_allclose(shares.numpy(), x / x.sum(1, keepdims=True), rtol=1e-3)
+    again[:] = 0
+    np.testing.assert_allclose(total.numpy(), x.sum(1, keepdims=True), rtol=1e-3, atol=1e-4)
