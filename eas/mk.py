@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from eas import dtypes as _dtypes
-from eas.frontend.annotations import ptr
+from eas.frontend.annotations import Buffer, ptr
 from eas.frontend.constexpr import constexpr
 from eas.frontend.lang_sizes import cdiv, next_power_of_2
 from eas.loading import load as _load_modules
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         reshape, split, squeeze, trans, unsqueeze, view,
     )
     from eas.frontend.lang_thread import (
-        alloc_tg, barrier, lane_id, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
+        alloc_tg, barrier, lane_id, local, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
         simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
         simd_prefix_exclusive_product, simd_prefix_exclusive_sum, simd_prefix_inclusive_product,
         simd_prefix_inclusive_sum, simd_product, simd_shuffle, simd_shuffle_down, simd_shuffle_up,
@@ -82,7 +82,7 @@ bool_ = int1 = _dtypes.bool_
 bool = bool_  # mk.bool; nothing in this module needs Python's own
 
 __all__ = [
-    "abs", "acos", "acosh", "all", "alloc_tg", "any", "arange", "argmax", "argmin", "argsort",
+    "Buffer", "abs", "acos", "acosh", "all", "alloc_tg", "any", "arange", "argmax", "argmin", "argsort",
     "asin", "asinh", "associative_scan", "assume", "atan", "atan2", "atanh", "atomic_add",
     "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
     "atomic_xor", "barrier", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
@@ -93,7 +93,7 @@ __all__ = [
     "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
     "hypot", "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
     "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "leaky_relu", "lgamma",
-    "load", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
+    "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
     "logical_not", "logical_or", "logsumexp", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
     "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod",
@@ -117,11 +117,13 @@ _FAMILIES = (
 )
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'eas.mk' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
-    _load()
-    return globals()[name]
+if not TYPE_CHECKING:  # who checks types sees the names above, and no others
+
+    def __getattr__(name: str) -> _Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'eas.mk' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
+        _load()
+        return globals()[name]
 
 
 def _load() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,14 +17,27 @@ from eas.types import Space, Type
 Declared = DType | Type | type
 """A dtype: a number of it. A pointer type: a buffer. float, int or bool: such a number of Python's."""
 
+if TYPE_CHECKING:
+    from eas.frontend.values import Block
+
+    class Buffer(Block):
+        """The annotation of a buffer parameter of any dtype, which type checkers know: `x: mk.Buffer`."""
+
+else:
+
+    class Buffer:
+        """The annotation of a buffer parameter of any dtype, which type checkers know: `x: mk.Buffer`."""
+
+
 _NUMBERS = {float: "a number", int: "an integer", bool: "a bool"}
 
 
-def ptr(dtype: DType) -> Type:
+def ptr(dtype: object) -> Type:
     """The annotation of a buffer parameter: `x: mk.ptr(mk.f16)` takes arrays of f16 only."""
-    if not isinstance(dtype, DType):
+    named = dtype if isinstance(dtype, DType) else dtypes.of_foreign(dtype)
+    if named is None:
         raise ArgumentError(f"mk.ptr takes a dtype, got {dtype!r}", hint="mk.ptr(mk.f32)")
-    return Type(dtype, (), Space.DEVICE)
+    return Type(named, (), Space.DEVICE)
 
 
 def declared(fn: Callable[..., Any]) -> dict[str, Declared]:
@@ -40,7 +53,9 @@ def _meaning(fn: Callable[..., Any], name: str, annotation: object) -> Declared 
         annotation = _evaluated(fn, name, annotation)
     if isinstance(annotation, DType) or (isinstance(annotation, Type) and annotation.is_pointer):
         return annotation
-    return annotation if annotation in (float, int, bool) else None
+    if isinstance(annotation, type) and (annotation in _NUMBERS or annotation is Buffer):
+        return annotation
+    return dtypes.of_foreign(annotation)
 
 
 def _evaluated(fn: Callable[..., Any], name: str, text: str) -> object:
@@ -61,7 +76,7 @@ def scalar_type(name: str, given: object, said: Declared | None, is_double: bool
         if isinstance(given, float | np.floating) and not said.is_float:
             raise ArgumentError(f"argument `{name}` is annotated {said}, got the float {given!r}", hint=f"pass int({name})")
         return said
-    if isinstance(said, Type):
+    if isinstance(said, Type) or said is Buffer:
         raise ArgumentError(f"argument `{name}` is annotated {_text(said)}, got {given!r}", hint="pass an array")
     natural = dtypes.of_scalar(given)
     if said is float:
@@ -73,7 +88,7 @@ def scalar_type(name: str, given: object, said: Declared | None, is_double: bool
 
 def check_buffer(name: str, dtype: DType, said: Declared | None) -> None:
     """Raise for a buffer that is not what the parameter is annotated with."""
-    if said is None or (isinstance(said, Type) and said.dtype is dtype):
+    if said is None or said is Buffer or (isinstance(said, Type) and said.dtype is dtype):
         return
     wanted = _text(said)
     hint = f"pass an array of {said.dtype}" if isinstance(said, Type) else f"pass a number, or annotate it mk.ptr(mk.{dtype})"
@@ -89,4 +104,4 @@ def is_double(buffers: Mapping[str, DType]) -> bool:
 def _text(said: Declared) -> str:
     if isinstance(said, Type):
         return f"mk.ptr(mk.{said.dtype})"
-    return f"mk.{said}" if isinstance(said, DType) else said.__name__
+    return f"mk.{said}" if isinstance(said, DType) else "mk.Buffer" if said is Buffer else said.__name__

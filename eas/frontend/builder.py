@@ -13,6 +13,7 @@ from eas.errors import EscapedValue, ModeMismatch, OutsideKernel
 from eas.frontend.active import CURRENT
 from eas.frontend.active import is_tracing as is_tracing  # part of what a builder tells
 from eas.frontend.our_frames import is_body_of, is_internal
+from eas.frontend.thread_axes import with_axes
 from eas.ir import (
     Arg,
     AttrItems,
@@ -57,11 +58,14 @@ class Builder:
         self.mode_loc: Loc | None = None
         self.mode_word = ""
         self.threads = 0
+        self.threads_along: dict[int, int] = {}  # by axis
+        self.has_private = False  # memory that was made for as many threads
         self.not_rewritten: dict[CodeType, str] = {}  # why the control flow of a function is Python's own
         self.on_helper: Callable[[Any], None] = lambda fn: None
         self.made: set[Callable[..., Any]] = set()  # functions that the kernel and its helpers have defined in this trace
         self.quiet = 0  # > 0 while a loop body is traced again
         self.on_trial = 0  # > 0 while a body that may be unrolled is traced as that of a loop
+        self.shown: set[str] = set()  # descriptions of traced values that became part of a text
         self.changes: dict[int, Loc | None] = {}  # id of a list, dict or set -> where a method of it was called
         self._top = Scope("kernel", None)
         self._stack: list[Scope] = [self._top]
@@ -175,10 +179,14 @@ class Builder:
         self._top.body.append(make("yield"))
         mode: LaunchMode = self.mode or "spmd"
         attrs: dict[str, Any] = {"threads": self.threads} if mode == "thread" else {}
+        body = Region((), tuple(self._top.body))
+        if self.threads_along.keys() - {0}:
+            extents = (self.threads_along.get(0, 1), self.threads_along.get(1, 1), self.threads_along.get(2, 1))
+            body, attrs["tptg"] = with_axes(body, extents), extents
         if self.math != "safe":
             attrs["math"] = self.math
         items: AttrItems = sorted_attrs(attrs)
-        return IRModule(self.name, tuple(self.args), Region((), tuple(self._top.body)), mode, items)
+        return IRModule(self.name, tuple(self.args), body, mode, items)
 
     @contextmanager
     def active(self) -> Iterator[Builder]:

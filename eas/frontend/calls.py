@@ -11,11 +11,12 @@ from typing import Any
 
 from eas import dtypes
 from eas.errors import TypeMismatch
+from eas.frontend.advice import advise_on_call
 from eas.frontend.builder import current
-from eas.frontend.loops import RuntimeRange
+from eas.frontend.loops import MappedRange, RuntimeRange, nth, trips
 from eas.frontend.our_frames import is_internal
 from eas.frontend.rewrite import Hooks, rewrite
-from eas.frontend.values import Block, Undefined, cast_to, lanewise, to_bool
+from eas.frontend.values import Block, BufferShape, Undefined, cast_to, lanewise, to_bool
 
 
 def callee(fn: Any, hooks: Hooks) -> Any:
@@ -40,6 +41,7 @@ def callee(fn: Any, hooks: Hooks) -> Any:
     method = getattr(type(fn), "__call__", None)  # noqa: B004  # of an object; what calling it would run
     if isinstance(method, FunctionType) and _is_rewritable(method):
         return _helper(MethodType(method, fn), hooks)
+    advise_on_call(fn)
     if isinstance(fn, BuiltinMethodType) and isinstance(fn.__self__, (list, dict, set)):
         current("a helper").note_change(fn.__self__)
     if _library(fn) not in ("eas", *_HOST_MATH) and not any(fn is known for known in _PURE):
@@ -100,6 +102,8 @@ def _of_host_values(fn: Any) -> Any:
                 x.refuse()
             if isinstance(x, Block):
                 _refuse_host_math(fn, x)
+            if isinstance(x, BufferShape):
+                x.refuse()
         return fn(*args, **options)
 
     return call
@@ -175,7 +179,52 @@ def _print(*values: Any, **options: Any) -> None:
         print(*values, **options)
 
 
+def _enumerate(items: Any, start: Any = 0) -> Any:
+    if not isinstance(items, RuntimeRange | MappedRange):
+        return enumerate(items, start)
+    counts, of = _counted(items)
+    return MappedRange(counts, lambda k: (lanewise("add", k, start), of(k)))
+
+
+def _zip(*columns: Any, strict: bool = False) -> Any:
+    if not any(isinstance(c, RuntimeRange | MappedRange) for c in columns):
+        return zip(*columns, strict=strict)
+    for column in columns:
+        if not isinstance(column, RuntimeRange | MappedRange | range):
+            raise TypeMismatch(f"zip of a runtime range and a {type(column).__name__}", hint="a runtime loop counts: index the list or block with the number, or use mk.static_range", loc=current().here())
+    if strict:
+        raise TypeMismatch("zip(strict=True) of a runtime range", hint="leave strict out: nobody can tell while the kernel is traced", loc=current().here())
+    found = [_counted(RuntimeRange(c.start, c.stop, c.step) if isinstance(c, range) else c) for c in columns]
+    ends = [counts.end for counts, _ in found]
+    shortest = functools.reduce(lambda a, b: lanewise("min", a, b), ends)
+    return MappedRange(RuntimeRange(0, shortest), lambda k: tuple(of(k) for _, of in found))
+
+
+def _reversed(items: Any) -> Any:
+    if not isinstance(items, RuntimeRange | MappedRange):
+        return reversed(items)
+    counts, of = _counted(items)
+    return MappedRange(counts, lambda k: of(lanewise("sub", lanewise("sub", counts.end, 1), k)))
+
+
+def _counted(items: RuntimeRange | MappedRange) -> tuple[RuntimeRange, Callable[[Block], Any]]:
+    """A range from 0 of as many numbers, and what stands at each."""
+    if isinstance(items, MappedRange):
+        return items.counts, items.of
+    return RuntimeRange(0, trips(items)), lambda k: nth(items, k)
+
+
+def _len(x: Any) -> Any:
+    if isinstance(x, BufferShape):
+        x.refuse()
+    return x.shape[0] if isinstance(x, Block) and isinstance(x.shape, BufferShape) else len(x)
+
+
 _BUILTINS: dict[Any, Callable[..., Any]] = {
+    builtins.len: _len,
+    builtins.enumerate: _enumerate,
+    builtins.zip: _zip,
+    builtins.reversed: _reversed,
     builtins.print: _print,
     builtins.range: _range,
     builtins.min: _extreme("min", min),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+if TYPE_CHECKING:
 
-class constexpr:  # lower case: it reads as a keyword in kernel signatures
-    """Annotate a kernel parameter with it: its value is part of the compiled kernel's identity."""
+    class constexpr(Any):  # type: ignore[misc]  # a value of it may stand wherever an int, a dtype, ... may
+        """Annotate a kernel parameter with it: its value is part of the compiled kernel's identity."""
 
-    def __new__(cls, value: Any = None) -> Any:
-        """`constexpr(x)` is x, as in Triton."""
-        return value
+        def __new__(cls, value: Any = None) -> Any: ...
+
+else:
+
+    class constexpr:  # lower case: it reads as a keyword in kernel signatures
+        """Annotate a kernel parameter with it: its value is part of the compiled kernel's identity."""
+
+        def __new__(cls, value: Any = None) -> Any:
+            """`constexpr(x)` is x, as in Triton."""
+            return value
 
 
 def is_constexpr(annotation: object) -> bool:

@@ -22,6 +22,7 @@ from eas.frontend.nodes import (
     parameters,
     values,
 )
+from eas.frontend.switches import Switch
 
 
 def make_functional(fn: ast.FunctionDef, hidden: HiddenNames) -> None:
@@ -112,6 +113,15 @@ class _ControlFlow(Expressions):
         branches = [load(then.name), other, literal(state), values(state)]
         return [*made, self.outcome(node, "if_", test, *branches)]
 
+    def visit_Switch(self, node: Switch) -> list[ast.stmt]:
+        tests: list[ast.expr] = [located(deferred(self.expr(case.test)), case.test) for case in node.cases]
+        made: list[ast.stmt] = []
+        for block in node.blocks:
+            made.append(self.body("case", node, block))
+        bodies = ast.Tuple([load(branch.name) for branch in made if isinstance(branch, ast.FunctionDef)], ast.Load())
+        state = self.states[node]
+        return [*made, self.outcome(node, "switch", ast.Tuple(tests, ast.Load()), bodies, literal(state), values(state))]
+
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         test = node.test
         if stop := self.stops.get(node):
@@ -171,4 +181,6 @@ def _head(stmt: ast.stmt) -> ast.AST:
     """The part of a statement that an error about its control flow should point at."""
     if isinstance(stmt, ast.If | ast.While):
         return stmt.test
+    if isinstance(stmt, Switch):
+        return stmt.cases[0].test
     return stmt.iter if isinstance(stmt, ast.For) else stmt

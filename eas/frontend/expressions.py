@@ -49,6 +49,11 @@ class Expressions(LeftFirst, ast.NodeTransformer):
         node.operand = self.expr(node.operand)
         return located(hook("not_", node.operand), node) if isinstance(node.op, ast.Not) else node
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        node.value, node.slice = self.expr(node.value), self.expr(node.slice)
+        is_plain = isinstance(node.slice, ast.Constant) or any(isinstance(part, ast.Slice | ast.Starred) for part in [node.slice, *getattr(node.slice, "elts", ())])
+        return node if is_plain or not isinstance(node.ctx, ast.Load) else located(hook("item", node.value, node.slice), node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         test = self.expr(node.test)
         return located(hook("ifexp", test, self.later(node.body), self.later(node.orelse)), node)

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from eas import dtypes
 from eas.errors import CompileError, ShapeMismatch, StaticAssertion, TypeMismatch, UnsupportedPython
 from eas.frontend.builder import TRIAL, Scope, current
 from eas.frontend.calls import callee
-from eas.frontend.containers import unchanged
-from eas.frontend.loops import RuntimeRange, trace_for, trace_while
+from eas.frontend.containers import carrying, unchanged
+from eas.frontend.lang_tables import element
+from eas.frontend.loops import MappedRange, RuntimeRange, trace_for, trace_while
 from eas.frontend.plain_loops import trace_plain_loop
 from eas.frontend.state import (
     align,
@@ -26,8 +29,11 @@ from eas.frontend.state import (
     join,
     shown_name,
 )
+from eas.frontend.trace_switch import trace_switch
 from eas.frontend.values import (
     Block,
+    BufferShape,
+    Counter,
     Undefined,
     broadcast_to,
     condition,
@@ -52,7 +58,11 @@ class TracingHooks:
     def if_(self, test: Any, then: Callable[..., State], orelse: Callable[..., State] | None, names: Sequence[str], state: State) -> State:
         if not isinstance(test, Block):
             return then(*state) if test else orelse(*state) if orelse else state
-        builder, chosen = current(), condition(test)
+        chosen = condition(test)
+        return carrying(functools.partial(self._branch, chosen), (then, orelse), names, state)
+
+    def _branch(self, chosen: Block, then: Callable[..., State], orelse: Callable[..., State] | None, names: Sequence[str], state: State) -> State:
+        builder = current()
         sides: list[tuple[Scope, State]] = []
         for branch in (then, orelse):
             with builder.scope("if") as scope, unchanged("if", branch):
@@ -83,6 +93,10 @@ class TracingHooks:
                 out.hint = first[i].name.removeprefix("__eas_")
                 merged[i] = Block(out, f"{shown_name(first[i].name)} differs between the paths of the if at {inst.loc}")
         return rebuild(merged)
+
+    def switch(self, tests: Sequence[Callable[[], Any]], bodies: Sequence[Callable[..., State]], names: Sequence[str], state: State) -> State:
+        """A long chain of `elif`; the last body has no test."""
+        return trace_switch(self.if_, tests, bodies, names, state)
 
     def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
         if not isinstance(test, Block):
@@ -181,9 +195,11 @@ class TracingHooks:
     # --- loops ------------------------------------------------------------------------------
 
     def for_(self, items: Any, body: Callable[..., State], names: Sequence[str], state: State, stop: int | None) -> State:
+        if isinstance(items, MappedRange):
+            return self.for_(items.counts, _Mapped(items.of, body), names, state, stop)
         if isinstance(items, RuntimeRange):
-            return trace_for(items, body, names, state, stop)
-        if isinstance(items, Undefined):
+            return carrying(lambda body, names, state: trace_for(items, body, names, state, stop), (body,), names, state)
+        if isinstance(items, Undefined | BufferShape):
             items.refuse()
         if isinstance(items, range) and stop is None and (made := trace_plain_loop(items, body, names, state)) is not None:
             return made
@@ -205,7 +221,7 @@ class TracingHooks:
             with builder.scope(TRIAL) as scope:
                 answer = test(*state)
             if isinstance(answer, Block):
-                return trace_while(test, body, names, state)
+                return carrying(trace_while, (test, body), names, state)
             builder.commit(scope)
             if not answer:
                 return state
@@ -214,11 +230,17 @@ class TracingHooks:
                 after = tuple(body(*state))
                 again = test(*after)
             if isinstance(again, Block):
-                return trace_while(test, body, names, state)
+                return carrying(trace_while, (test, body), names, state)
             builder.commit(scope)
             state = after
             count += 1
             _check_unrolled(count, "while")
+
+    def item(self, container: Any, index: Any) -> Any:
+        """container[index]; a list or NumPy array with a runtime index is a constant table."""
+        if isinstance(container, (list, tuple, np.ndarray)) and any(isinstance(part, Block) and not isinstance(part, Counter) for part in (index if isinstance(index, tuple) else (index,))):
+            return element(container, index)
+        return container[index]
 
     def iterate(self, items: Any) -> Any:
         """What a comprehension iterates over."""
@@ -241,6 +263,8 @@ class TracingHooks:
         if isinstance(value, Block):
             if isinstance(shape, str) and not value.value.hint:
                 value.value.hint = shape
+        elif isinstance(value, BufferShape) and isinstance(shape, tuple):
+            return self.named(shape, value.unpacked(len(shape)))
         elif isinstance(value, tuple) and isinstance(shape, tuple) and len(value) == len(shape):
             for name, item in zip(shape, value, strict=True):
                 if name is not None:
@@ -267,6 +291,16 @@ class TracingHooks:
         builder = current()
         if builder.depth:
             raise UnsupportedPython("raise under a runtime condition", hint="use mk.device_assert(cond, message)", loc=builder.here())
+
+
+class _Mapped:
+    """The body of a loop over counts, which gets what stands at a count."""
+
+    def __init__(self, of: Callable[[Block], Any], body: Callable[..., State]) -> None:
+        self.of, self.func = of, body
+
+    def __call__(self, count: Block, *state: Any) -> State:
+        return self.func(self.of(count), *state)
 
 
 def _check_unrolled(count: int, word: str) -> None:

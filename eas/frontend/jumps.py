@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eas.frontend.nodes import HiddenNames, assign, is_hidden, load, located, negated
+from eas.frontend.switches import Switch
 
 Loop = ast.For | ast.While
 
@@ -80,18 +81,25 @@ class _Lowering:
     def block(self, stmts: Sequence[ast.stmt], loop: _Flags | None) -> list[ast.stmt]:
         """Lower statements such that a jump out of them is to reach their end."""
         done: list[ast.stmt] = []
-        for i, stmt in enumerate(stmts):
-            rest = stmts[i + 1 :]
+        left = list(stmts)[::-1]
+        while left:
+            stmt = left.pop()
             if isinstance(stmt, ast.Return | ast.Break | ast.Continue):
                 return done + self.jump(stmt, loop)
             if isinstance(stmt, ast.If) and _exits([stmt]).jumps:
-                return done + self.branch(stmt, rest, loop)
+                return done + self.branch(stmt, left[::-1], loop)
+            if isinstance(stmt, Switch) and _exits([stmt]).jumps:
+                return done + self.switch(stmt, left[::-1], loop)
             if isinstance(stmt, ast.For | ast.While):
                 lowered, after = self.loop(stmt)
-                return done + lowered + self.block([*after, *rest], loop)
+                done += lowered
+                left += reversed(after)
+                continue
             if isinstance(stmt, ast.If):
                 stmt.body = self.block(stmt.body, loop)
                 stmt.orelse = self.block(stmt.orelse, loop)
+            if isinstance(stmt, Switch):
+                self.cases(stmt, (), loop)
             done.append(stmt)
             if isinstance(stmt, ast.Raise):
                 return done
@@ -120,16 +128,34 @@ class _Lowering:
         guarded = self.block(rest, loop)
         if not guarded:
             return chosen
-        return [*chosen, self.guard(stmt, guarded, body.jumps | orelse.jumps, loop)]
+        return [*chosen, self.guard(stmt.test, guarded, body.jumps | orelse.jumps, loop)]
+
+    def switch(self, stmt: Switch, rest: Sequence[ast.stmt], loop: _Flags | None) -> list[ast.stmt]:
+        """As `branch`, with many ways: where only one falls through, the rest moves there."""
+        exits = [_exits(block) for block in stmt.blocks]
+        if sum(e.falls for e in exits) <= 1:
+            self.cases(stmt, rest, loop)
+            return [stmt]
+        self.cases(stmt, (), loop)
+        guarded = self.block(rest, loop)
+        jumps = frozenset[str]().union(*(e.jumps for e in exits))
+        return [stmt, self.guard(stmt.cases[0].test, guarded, jumps, loop)] if guarded else [stmt]
+
+    def cases(self, stmt: Switch, rest: Sequence[ast.stmt], loop: _Flags | None) -> None:
+        """Lower every case; those that fall through go on with the rest."""
+        lowered = [self.block([*block, *(rest if _exits(block).falls else ())], loop) for block in stmt.blocks]
+        *bodies, stmt.orelse = lowered
+        for case, body in zip(stmt.cases, bodies, strict=True):
+            case.body = body
 
     def guard(
-        self, stmt: ast.If, rest: list[ast.stmt], jumps: frozenset[str], loop: _Flags | None
+        self, test: ast.expr, rest: list[ast.stmt], jumps: frozenset[str], loop: _Flags | None
     ) -> ast.If:
         """`if not flag: rest`, the flag being one that all these jumps set."""
         flag = self.returned
         if loop is not None:
             flag = loop.turn if "continue" in jumps else loop.ended
-        return located(ast.If(negated(load(flag)), rest, []), stmt.test)
+        return located(ast.If(negated(load(flag)), rest, []), test)
 
     def loop(self, stmt: Loop) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """The loop without jumps, and what must run after it ahead of the statements that follow."""
@@ -181,6 +207,10 @@ class _DropUnread:
             if isinstance(stmt, ast.If | ast.For | ast.While):
                 stmt.body = self.block(stmt.body)
                 stmt.orelse = self.block(stmt.orelse)
+            if isinstance(stmt, Switch):
+                stmt.orelse = self.block(stmt.orelse)
+                for case in stmt.cases:
+                    case.body = self.block(case.body)
         return kept
 
     def is_unread(self, stmt: ast.stmt) -> bool:
@@ -210,6 +240,9 @@ def _exits_of(stmt: ast.stmt) -> _Exits:
         case ast.If():
             body, orelse = _exits(stmt.body), _exits(stmt.orelse)
             return _Exits(body.falls or orelse.falls, body.jumps | orelse.jumps)
+        case Switch():
+            sides = [_exits(block) for block in stmt.blocks]
+            return _Exits(any(s.falls for s in sides), frozenset[str]().union(*(s.jumps for s in sides)))
         case ast.For() | ast.While():
             jumps = _exits(stmt.body).jumps
             if _is_endless(stmt, jumps):
@@ -233,6 +266,8 @@ def _returns(stmts: Sequence[ast.stmt]) -> list[ast.Return]:
             found.append(stmt)
         elif isinstance(stmt, ast.If | ast.For | ast.While):
             found += _returns([*stmt.body, *stmt.orelse])
+        elif isinstance(stmt, Switch):
+            found += _returns([inner for block in stmt.blocks for inner in block])
     return found
 
 

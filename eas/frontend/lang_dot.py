@@ -11,6 +11,7 @@ from eas.frontend.builder import current
 from eas.frontend.hints import checked, need_choice
 from eas.frontend.lang_cast import cast, spread
 from eas.frontend.lang_memory import address, shift
+from eas.frontend.lang_shape import expand_dims, reshape
 from eas.frontend.loops import RuntimeRange
 from eas.frontend.values import (
     Block,
@@ -26,6 +27,7 @@ from eas.frontend.values import (
     is_number,
     lanewise,
     plain,
+    with_blocks,
 )
 from eas.ops.dot import accumulator
 from eas.ops.rules import FLOATS, INTS, need_dtype
@@ -41,18 +43,32 @@ def dot(
     allow_tf32: bool | None = None,
     input_precision: str | None = None,
 ) -> Block:
-    """acc + a @ b of matrices or stacks of them, summed in f32 (f64 for f64) or i32 (i64 for 64 bits); dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K) sums a[base + k*stride] * b[...] over k < K instead. `out_dtype` rounds the result. Triton's allow_tf32 and input_precision allow less precision, which is never used."""
+    """acc + a @ b of matrices or stacks of them, or of a matrix and a vector, summed in f32 (f64 for f64) or i32 (i64 for 64 bits); dot(a_buf, a_base, a_stride, b_buf, b_base, b_stride, K) sums a[base + k*stride] * b[...] over k < K instead. `out_dtype` rounds the result. Triton's allow_tf32 and input_precision allow less precision, which is never used."""
     need_choice("dot", "allow_tf32", allow_tf32, (None, True, False))
     need_choice("dot", "input_precision", input_precision, (None, "tf32", "tf32x3", "ieee"))
     if strided:
         result = _strided_dot(a, b, acc, *strided)
     else:
+        a, b = with_blocks((a, b))
         check_operands("dot", (a, b))
         dtype = common_dtype([a, b])
-        left, right = cast_to(as_block(a), dtype), cast_to(as_block(b), dtype)
-        out = Type(accumulator(dtype), (*left.shape[:-1], *right.shape[-1:]))
-        result = emit("dot", left, right, _accumulator(acc, out))
+        result = _product(cast_to(as_block(a), dtype), cast_to(as_block(b), dtype), acc)
     return result if out_dtype is None else cast(result, out_dtype)
+
+
+def _product(left: Block, right: Block, acc: Any) -> Block:
+    """left @ right; a vector on the left is a row, one on the right a column, and goes again afterwards."""
+    is_row, is_column = left.ndim == 1, right.ndim == 1
+    first = expand_dims(left, 0) if is_row else left
+    second = expand_dims(right, 1) if is_column else right
+    shape = (*first.shape[:-1], *second.shape[-1:])
+    out = Type(accumulator(left.dtype), shape)
+    if not (is_row or is_column):
+        return emit("dot", left, right, _accumulator(acc, out))
+    target = (*(() if is_row else shape[:-1]), *(() if is_column else shape[-1:]))
+    start = constant(0, out.dtype, shape) if acc is None or is_number(acc) else reshape(spread(cast_to(as_block(acc), out.dtype), target), shape)
+    found = reshape(emit("dot", first, second, start), target)
+    return lanewise("add", found, acc) if acc is not None and is_number(acc) else found
 
 
 def _accumulator(acc: Any, out: Type) -> Block:

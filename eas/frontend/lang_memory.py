@@ -26,6 +26,8 @@ _MISSING: Any = _Missing()
 
 def need_buffer(name: str, x: Any) -> Block:
     """x as a pointer, or an error that says what it is instead."""
+    if values.is_table(x):
+        values.refuse_operand(x, f"the buffer of {name}")
     block = as_block(x, f"the buffer of {name}")
     if not block.type.is_pointer:
         raise TypeMismatch(

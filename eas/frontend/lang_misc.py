@@ -7,6 +7,7 @@ from typing import Any
 
 from eas.errors import StaticAssertion, TypeMismatch
 from eas.frontend import values
+from eas.frontend.advice import advise_on_text
 from eas.frontend.builder import current
 from eas.frontend.lang_cast import spread
 from eas.frontend.loops import RuntimeRange
@@ -68,6 +69,7 @@ def device_print(prefix: str, *args: Operand) -> None:
             hint='mk.device_print("x", x)',
             loc=current().here(),
         )
+    advise_on_text("device_print", prefix)
     emit_inst("device_print", *(as_block(v) for v in args), prefix=prefix)
 
 

@@ -12,6 +12,7 @@ from eas.frontend.lang_shape import static_axis
 from eas.frontend.values import (
     Block,
     Operand,
+    as_block,
     emit,
     emit_inst,
     is_number,
@@ -21,12 +22,13 @@ from eas.frontend.values import (
 )
 
 
-def sort(x: Operand, axis: int = -1, descending: bool = False) -> Block:
-    """x sorted along an axis, smallest first unless told; NaN counts as the largest."""
+def sort(x: Operand, axis: int = -1, descending: bool = False, payload: Any = None) -> Any:
+    """x sorted along an axis, smallest first unless told; NaN counts as the largest, equal elements keep their order. With `payload`, a block or a tuple of blocks that move along, a tuple of all."""
     block = need_block("sort", x)
-    return emit(
-        "sort", block, axis=static_axis("sort", axis, block.ndim), descending=bool(descending)
-    )
+    moved = () if payload is None else payload if isinstance(payload, tuple | list) else (payload,)
+    others = [spread(as_block(each, "the payload of sort"), block.shape) for each in moved]
+    inst = emit_inst("sort", block, *others, axis=static_axis("sort", axis, block.ndim), descending=bool(descending))
+    return Block(inst.out) if payload is None else tuple(Block(out) for out in inst.outs)
 
 
 def argsort(x: Operand, axis: int = -1, descending: bool = False) -> Block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eas.errors import ModeMismatch, ShapeMismatch, TypeMismatch
+from eas.errors import ModeMismatch, ShapeMismatch
 from eas.frontend import values
 from eas.frontend.builder import current
 from eas.frontend.hints import checked
@@ -190,37 +190,3 @@ def gather(src: Operand, index: Operand, axis: int) -> Block:
     """src taken at integer `index` along an axis; an index outside of the axis is an error."""
     source, where = as_block(src), as_block(index)
     return emit("gather", source, where, axis=static_axis("gather", axis, source.ndim))
-
-
-def item(x: Block, index: Any) -> Block:
-    """x[None, :]: new axes and whole ones, nothing else."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    whole = slice(None)
-    if not all(p is None or p is Ellipsis or (isinstance(p, slice) and p == whole) for p in parts):
-        _refuse_index(x)
-    named = sum(isinstance(p, slice) for p in parts)
-    dots = sum(p is Ellipsis for p in parts)
-    if dots > 1 or named > x.ndim:
-        raise ShapeMismatch(
-            f"an index with {named} axes of a block with {x.ndim}: {x.type}",
-            hint="write one : for each axis and None for each new one",
-            loc=current().here(),
-        )
-    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
-    full = [*parts[:at], *[whole] * (x.ndim - named), *parts[at + 1 :]]
-    new = [i for i, p in enumerate(full) if p is None]
-    return expand_dims(x, new) if new else x
-
-
-def _refuse_index(x: Block) -> None:
-    if x.type.is_pointer:
-        raise TypeMismatch(
-            "a buffer is not indexed with []",
-            hint="mk.load(buffer, offsets) reads it, mk.store(buffer, offsets, value) writes it",
-            loc=current().here(),
-        )
-    raise TypeMismatch(
-        f"{x!r} can only be indexed with None, : and ...",
-        hint="use mk.gather(x, index, axis) for elements, mk.split or mk.reshape for parts",
-        loc=current().here(),
-    )

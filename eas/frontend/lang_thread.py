@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,17 +12,19 @@ from eas.errors import ModeMismatch, ShapeMismatch
 from eas.frontend.builder import Builder, current
 from eas.frontend.lang_index import bounds, grid_axis
 from eas.frontend.lang_math import described
-from eas.frontend.lang_memory import address
+from eas.frontend.lang_memory import address, shift
 from eas.frontend.values import (
     Block,
     Operand,
     as_block,
     emit,
     emit_inst,
+    lanewise,
     static_dtype,
     static_int,
     to_bool,
 )
+from eas.ir import Value
 from eas.types import Space, Type
 
 MAX_THREADS = 1024
@@ -34,25 +37,35 @@ def _thread(name: str) -> Builder:
     return builder
 
 
-def tid(start: int, end: int | None = None) -> Block:
-    """start + this thread's position in its threadgroup of end - start threads (1 to 1024); tid(n) counts from 0; i32."""
+def tid(start: int, end: int | None = None, axis: int = 0) -> Block:
+    """start + this thread's position along an axis of its threadgroup, which has end - start threads there (1 to 1024 in all); tid(n) counts from 0; i32."""
     builder = _thread("tid")
     lo, hi = bounds("tid", start, end)
-    count = hi - lo
-    if not 1 <= count <= MAX_THREADS:
-        raise ShapeMismatch(
-            f"tid({lo}, {hi}) asks for {count} threads per threadgroup",
-            hint=f"use 1 to {MAX_THREADS} threads",
-            loc=builder.here(),
-        )
-    if builder.threads not in (0, count):
+    number, count = grid_axis("tid", axis), hi - lo
+    known = builder.threads_along.get(number, count)
+    said = f"tid({lo}, {hi}{f', axis={number}' if number else ''})"
+    if known != count:
+        along = f" along axis {number}" if number else ""
         raise ModeMismatch(
-            f"tid({lo}, {hi}) asks for {count} threads per threadgroup, an earlier mk.tid for {builder.threads}",
-            hint="use one length for all mk.tid of a kernel: tid(start, end) takes no axis",
+            f"{said} asks for {count} threads per threadgroup{along}, an earlier mk.tid for {known}",
+            hint=f"tid(start, end) counts from {lo}: for axis {lo} write mk.tid(0, {hi}, axis={lo})" if lo in (1, 2) else "use one length for all mk.tid of an axis",
             loc=builder.here(),
         )
-    builder.threads = count
-    return emit("tid", start=lo, end=hi)
+    total = prod({**builder.threads_along, number: count}.values())
+    if count < 1 or total > MAX_THREADS:
+        raise ShapeMismatch(
+            f"{said} asks for {count if count < 1 else total} threads per threadgroup",
+            hint=f"use 1 to {MAX_THREADS} threads, counted over all axes",
+            loc=builder.here(),
+        )
+    if builder.has_private and total != builder.threads:
+        raise ModeMismatch(
+            f"{said} changes the number of threads after mk.local, which keeps memory for each of them",
+            hint="call mk.tid for every axis before mk.local",
+            loc=builder.here(),
+        )
+    builder.threads_along[number], builder.threads = count, total
+    return emit("tid", start=lo, end=hi, **({"axis": number} if number else {}))
 
 
 def local_id(axis: int = 0) -> Block:
@@ -73,12 +86,43 @@ def sg_id() -> Block:
     return emit("sg_id")
 
 
-def alloc_tg(size: int, dtype: Any = dtypes.f32) -> Block:
-    """A pointer to `size` elements of threadgroup memory, uninitialised; f32 unless told."""
+def alloc_tg(size: int | Sequence[int], dtype: Any = dtypes.f32) -> Block:
+    """Threadgroup memory of `size` elements, or of a shape such as (16, 17) for x[i, j], uninitialised; f32 unless told."""
     builder = _thread("alloc_tg")
-    count = static_int(size, "the size of alloc_tg")
+    shape = [static_int(n, "the size of alloc_tg") for n in (size if isinstance(size, tuple | list) else (size,))]
+    return Array(_allocate(builder, prod(shape), dtype), shape)
+
+
+def _allocate(builder: Builder, count: int, dtype: Any) -> Value:
     number = _allocations[builder] = _allocations.get(builder, -1) + 1
-    return emit("alloc_tg", size=count, dtype=static_dtype(dtype), name=f"tg{number}")
+    return emit("alloc_tg", size=count, dtype=static_dtype(dtype), name=f"tg{number}").value
+
+
+class Array(Block):
+    """Memory that the kernel has made, whose shape is known: x[i, j] is an element of it."""
+
+    __slots__ = ("extents",)
+
+    def __init__(self, value: Value, extents: Sequence[int]) -> None:
+        super().__init__(value)
+        self.extents = tuple(extents)
+
+    @property
+    def row_sizes(self) -> list[Any]:
+        return [prod(self.extents[axis + 1 :]) for axis in range(len(self.extents))]
+
+
+def local(size: int | Sequence[int], dtype: Any = dtypes.f32) -> Block:
+    """Memory of this thread alone: an array of `size` elements, or of a shape, uninitialised; f32 unless told. x[i], x[i, j] = v, mk.load and mk.store take it. It lies in threadgroup memory, of which Metal has 32 KiB."""
+    builder = _thread("local")
+    if not builder.threads:
+        raise ModeMismatch("mk.local keeps memory for each thread, and their number is not known yet", hint="call mk.tid(0, BLOCK) before it", loc=builder.here())
+    builder.has_private = True
+    shape = [static_int(n, "the size of local") for n in (size if isinstance(size, tuple | list) else (size,))]
+    count = prod(shape) | 1  # odd: neighbouring threads then meet in no bank of threadgroup memory
+    base = Block(_allocate(builder, count * builder.threads, dtype))
+    number = emit("local_id", axis=0, whole=True)
+    return Array(shift("local", base, lanewise("mul", number, count)).value, shape)
 
 
 def barrier() -> None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from eas.frontend.jumps import Straight
+from eas.frontend.switches import Switch
 
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LATER = (ast.FunctionDef, ast.Lambda, ast.GeneratorExp)
@@ -49,6 +50,10 @@ class _Liveness:
                 body, orelse = self.block(stmt.body, live), self.block(stmt.orelse, live)
                 self.record(stmt, assigned(*stmt.body, *stmt.orelse), live | body | orelse)
                 return body | orelse | _loads(stmt.test)
+            case Switch():
+                before = frozenset[str]().union(*(self.block(block, live) for block in stmt.blocks))
+                self.record(stmt, assigned(*(inner for block in stmt.blocks for inner in block)), live | before)
+                return before.union(*(_loads(case.test) for case in stmt.cases))
             case ast.While():
                 return self.loop(stmt, live | _loads(stmt.test), {})
             case ast.For():

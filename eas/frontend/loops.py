@@ -81,6 +81,34 @@ class RuntimeRange:
         return [cast_to(b, dtype) if isinstance(b, Block) else constant(plain(b), dtype) for b in bounds]
 
 
+class MappedRange:
+    """A runtime range of counts, each of which stands for what `enumerate`, `zip` or `reversed` gives there."""
+
+    __slots__ = ("counts", "of")
+
+    def __init__(self, counts: RuntimeRange, of: Callable[[Block], Any]) -> None:
+        self.counts, self.of = counts, of
+
+    def __iter__(self) -> Any:
+        return iter(self.counts)  # which says what is wrong
+
+
+def trips(items: RuntimeRange) -> Any:
+    """How many numbers a runtime range has."""
+    start, end, step = items.bounds()
+    up = lanewise("floordiv", lanewise("add", lanewise("sub", end, start), lanewise("sub", step, 1)), step)
+    down = lanewise("floordiv", lanewise("sub", lanewise("sub", start, end), lanewise("add", step, 1)), lanewise("neg", step))
+    if is_number(items.step):
+        return lanewise("max", up if plain(items.step) > 0 else down, 0)
+    return lanewise("max", emit("select", lanewise("gt", step, 0), up, down), 0)
+
+
+def nth(items: RuntimeRange, count: Any) -> Block:
+    """The number at a place of a runtime range."""
+    start, _, step = items.bounds()
+    return lanewise("add", start, lanewise("mul", count, step))
+
+
 class Carried:
     """What is known so far about the variables of a loop: a type for those that the IR must carry."""
 

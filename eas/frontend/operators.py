@@ -12,14 +12,16 @@ from eas.frontend import (
     lang_activation,
     lang_cast,
     lang_dot,
+    lang_extents,
     lang_fold,
     lang_index,
+    lang_items,
     lang_math,
     lang_order,
     lang_reduce,
     lang_shape,
-    lang_strides,
 )
+from eas.frontend.advice import advise_on_bits
 from eas.frontend.builder import current
 from eas.frontend.lang_memory import shift
 from eas.frontend.spellings import spelled
@@ -125,6 +127,15 @@ def _row(name: str) -> Binary:
     return function
 
 
+def _bits(name: str, sign: str) -> Binary:
+    def function(a: Any, b: Any) -> Block:
+        if isinstance(a, Block) and isinstance(b, Block):
+            advise_on_bits(sign, a, b)
+        return lanewise(name, a, b)
+
+    return function
+
+
 def _reflected(fn: Binary) -> Callable[[Any, Any], Block]:
     return lambda self, other: fn(other, self)
 
@@ -158,7 +169,7 @@ def _divmod(a: Any, b: Any) -> tuple[Block, Block]:
 
 
 _mul, _floordiv, _mod = _row("mul"), _row("floordiv"), _row("mod")
-_and, _or, _xor = _row("and"), _row("or"), _row("xor")
+_and, _or, _xor = _bits("and", "&"), _bits("or", "|"), _row("xor")
 _shl, _shr = _shifted("shl"), _shifted("shr")
 
 
@@ -185,7 +196,7 @@ class Operators:
     __neg__, __pos__, __invert__, __abs__ = _negated, _same, _inverted, lang_math.abs
     __round__, __trunc__ = _rounded, lang_math.trunc
     __floor__, __ceil__ = lang_math.floor, lang_math.ceil
-    __getitem__ = lang_shape.item
+    __getitem__, __setitem__ = lang_items.item, lang_items.set_item
 
     to, cast = lang_cast.cast, lang_cast.cast
     abs, sign, floor, ceil, trunc = lang_math.abs, lang_math.sign, lang_math.floor, lang_math.ceil, lang_math.trunc
@@ -226,7 +237,7 @@ class Operators:
     T = property(lang_shape.trans)
     broadcast_to, expand_dims = lang_shape.broadcast_to, lang_shape.expand_dims
     unsqueeze, squeeze = lang_shape.unsqueeze, lang_shape.squeeze
-    gather, split, stride = lang_shape.gather, lang_shape.split, lang_strides.stride
+    gather, split, stride = lang_shape.gather, lang_shape.split, lang_extents.stride
     sort, argsort, topk, histogram = (
         lang_order.sort,
         lang_order.argsort,

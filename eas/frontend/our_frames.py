@@ -9,9 +9,11 @@ from types import CodeType, FrameType
 import numpy as np
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_KERNEL_CODE = (_PACKAGE + "lib" + os.sep,)  # kernels that eas ships read like a user's
+_KERNEL_CODE = tuple(_PACKAGE + part.replace("/", os.sep) for part in ("lib/", "examples/", "command_line/demo"))  # kernels that eas ships read like a user's
 _BETWEEN = (contextlib.__file__, os.path.dirname(np.__file__) + os.sep)  # stand between a kernel and us
 _internal: dict[str, bool] = {}
+_inside: dict[int, tuple[CodeType, frozenset[int]]] = {}  # with the code, so that its id stays its own
+_MOST_KEPT = 64
 
 
 def is_internal(filename: str) -> bool:
@@ -31,4 +33,14 @@ def is_our_frame(frame: FrameType) -> bool:
 
 def is_body_of(inner: CodeType, outer: CodeType) -> bool:
     """Whether a frame only encloses the next one lexically: a loop body that the rewrite made, a comprehension."""
-    return (inner.co_name == outer.co_name or inner.co_name.startswith("<")) and inner in outer.co_consts
+    return (inner.co_name == outer.co_name or inner.co_name.startswith("<")) and id(inner) in _codes_in(outer)
+
+
+def _codes_in(code: CodeType) -> frozenset[int]:
+    """The ids of the codes of functions inside of a function, which may be thousands; kept for those asked about last."""
+    known = _inside.get(id(code))
+    if known is None:
+        if len(_inside) >= _MOST_KEPT:
+            _inside.clear()
+        known = _inside[id(code)] = code, frozenset([id(const) for const in code.co_consts if isinstance(const, CodeType)])
+    return known[1]

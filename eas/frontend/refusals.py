@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from eas.errors import CompileError, UnsupportedPython
+from eas.frontend.advice import advise_on_comparison
 from eas.frontend.nodes import LeftFirst
 from eas.frontend.source import spot_of
 
@@ -103,6 +104,7 @@ class _Refuser(LeftFirst):
         self.visit_within(node.orelse, self.inside or "a conditional expression")
 
     def visit_Compare(self, node: ast.Compare) -> None:
+        advise_on_comparison(node, self.filename)
         self.visit(node.left)
         inside = "a chained comparison" if len(node.ops) > 1 else None
         for value in node.comparators:

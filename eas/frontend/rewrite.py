@@ -18,11 +18,11 @@ from eas.frontend.refusals import refuse_unsupported, too_deep
 from eas.frontend.source import (
     Definition,
     SourceSpot,
-    compiled_source,
     find_definition,
     forget_if_edited,
-    same_code,
+    is_compiled_from_source,
 )
+from eas.frontend.switches import fold_chains
 
 __all__ = ["Hooks", "Rewritten", "SourceSpot", "rewrite"]
 
@@ -42,6 +42,7 @@ class Hooks(Protocol):
     def if_(
         self, test: object, then: Body, orelse: Body | None, names: Names, state: State
     ) -> State: ...
+    def switch(self, tests: tuple[Thunk, ...], bodies: tuple[Body, ...], names: Names, state: State) -> State: ...
     def while_(
         self, test: Callable[..., object], body: Body, names: Names, state: State, stop: int | None
     ) -> State: ...
@@ -57,6 +58,7 @@ class Hooks(Protocol):
     def ifexp(self, test: object, then: Thunk, orelse: Thunk) -> object: ...
     def compare(self, left: object, links: tuple[tuple[str, Thunk], ...]) -> object: ...
     def in_(self, item: object, container: object) -> object: ...
+    def item(self, container: object, index: object) -> object: ...
     def iterate(self, items: object) -> object: ...
     def filter_(self, test: object) -> object: ...
     def assert_(self, test: object, message: Thunk | None) -> None: ...
@@ -135,6 +137,7 @@ def _compile(fn: FunctionType) -> tuple[CodeType | None, str]:
 
 def _functional(found: Definition, live: CodeType) -> CodeType:
     """The code of a definition after its control flow became calls of hooks."""
+    fold_chains(found.node)
     refuse_unsupported(found.node, live.co_filename)
     hidden = HiddenNames()
     make_functional(found.node, hidden)
@@ -148,8 +151,7 @@ def _trusted_definition(fn: FunctionType) -> tuple[Definition | None, str]:
     reason = "its source is not available"
     for _ in range(2):
         if found := find_definition(fn):
-            fresh = compiled_source(fn)
-            if fresh is not None and same_code(fn.__code__, fresh):
+            if is_compiled_from_source(fn):
                 return found, ""
             reason = "its source changed after it was imported"
         forget_if_edited(fn.__code__.co_filename)

@@ -75,12 +75,13 @@ def forget_if_edited(filename: str) -> None:
     linecache.checkcache(filename)
 
 
-def compiled_source(fn: FunctionType) -> CodeType | None:
-    """What the function's source compiles to now, in the context of its whole file."""
-    # CPython calls methods of imported modules differently, so a `def` alone would not compare equal.
+def is_compiled_from_source(fn: FunctionType) -> bool:
+    """Whether the function's source compiles to what it is, in the context of its whole file or of its statement."""
+    # CPython calls methods of modules that are imported in the same text differently. IPython compiles each statement of a cell alone.
     code = fn.__code__
-    lines = source_lines(code.co_filename, fn.__globals__)
-    return _codes(tuple(lines)).get((code.co_firstlineno, code.co_name))
+    lines, key = tuple(source_lines(code.co_filename, fn.__globals__)), (code.co_firstlineno, code.co_name)
+    candidates = (find(lines).get(key) for find in (_codes, _codes_by_statement))
+    return any(fresh is not None and same_code(code, fresh) for fresh in candidates)
 
 
 @lru_cache(maxsize=8)
@@ -90,6 +91,16 @@ def _codes(lines: tuple[str, ...]) -> dict[tuple[int, str], CodeType]:
     except (SyntaxError, ValueError):
         return {}
     return {(code.co_firstlineno, code.co_name): code for code in _nested_codes(module)}
+
+
+@lru_cache(maxsize=8)
+def _codes_by_statement(lines: tuple[str, ...]) -> dict[tuple[int, str], CodeType]:
+    try:
+        statements = ast.parse("".join(lines)).body
+        modules = [compile(ast.Module([stmt], []), "<source>", "exec", dont_inherit=True) for stmt in statements]
+    except (SyntaxError, ValueError):
+        return {}
+    return {(code.co_firstlineno, code.co_name): code for module in modules for code in _nested_codes(module)}
 
 
 def _nested_codes(code: CodeType) -> Iterator[CodeType]:
@@ -106,15 +117,18 @@ def _definitions(lines: tuple[str, ...]) -> dict[tuple[int, str], Definition]:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):
         return {}
-    return {_key(found.node): found for found in _defs(tree, None)}
+    return {_key(found.node): found for found in _defs(tree)}
 
 
-def _defs(parent: ast.AST, owner: str | None) -> Iterator[Definition]:
-    for child in ast.iter_child_nodes(parent):
-        if isinstance(child, ast.FunctionDef):
-            yield Definition(child, owner)
-        if not isinstance(child, ast.expr):
-            yield from _defs(child, child.name if isinstance(child, ast.ClassDef) else owner)
+def _defs(tree: ast.AST) -> Iterator[Definition]:
+    left: list[tuple[ast.AST, str | None]] = [(tree, None)]
+    while left:
+        node, owner = left.pop()
+        if isinstance(node, ast.FunctionDef):
+            yield Definition(node, owner)
+        inside = node.name if isinstance(node, ast.ClassDef) else owner
+        children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+        left += [(child, inside) for child in reversed(children)]
 
 
 def _key(node: ast.FunctionDef) -> tuple[int, str]:

@@ -9,13 +9,14 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from eas.errors import CompileError, ModeMismatch
+from eas.frontend.advice import advise_on_module
 from eas.frontend.builder import Builder
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
 from eas.frontend.hooks import HOOKS
 from eas.frontend.our_frames import is_our_frame
 from eas.frontend.rewrite import rewrite
-from eas.frontend.source import SourceSpot, find_definition, spot_of
+from eas.frontend.source import SourceSpot, find_definition, head_of, spot_of
 from eas.frontend.values import Block, Undefined
 from eas.ir import IRModule, Loc
 from eas.types import Type
@@ -52,7 +53,9 @@ def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: 
         raise CompileError(f"kernel {fn.__name__} returns a value; kernels return nothing", hint="write results with mk.store", loc=_return_of(_function(fn)))
     if builder.mode == "thread" and not builder.threads:
         raise ModeMismatch(f"kernel {fn.__name__} uses {builder.mode_word} but never says how many threads a threadgroup has", hint="call mk.tid(0, BLOCK)", loc=builder.mode_loc)
-    return Traced(builder.finish(), dependencies)
+    module = builder.finish()
+    advise_on_module(module, head_of(_function(fn)))
+    return Traced(module, dependencies)
 
 
 def _function(fn: Callable[..., Any]) -> FunctionType:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -10,8 +12,9 @@ import numpy as np
 from eas import dtypes, numerics
 from eas.dtypes import DType
 from eas.errors import CompileError, EasError, ShapeMismatch, TypeMismatch, UndefinedName
-from eas.frontend.builder import NeedsTraceTime, current
+from eas.frontend.builder import NeedsTraceTime, current, is_tracing
 from eas.frontend.hints import checked, fill_hint
+from eas.frontend.our_frames import is_our_frame
 from eas.ir import Inst, Region, Value
 from eas.types import Shape, Type
 
@@ -23,16 +26,37 @@ else:
 Number = bool | int | float
 
 
-class _BufferShape(tuple[int, ...]):
+class BufferShape(tuple[int, ...]):
     """The shape () of one address; who asks it for an extent means the array behind it."""
 
-    __slots__ = ()
+    owner: Block
+    extent: Callable[..., Block]  # set by `lang_extents`, which needs Block to exist
+    size: Callable[[Block], Block]
 
     def __getitem__(self, index: Any) -> Any:
-        raise TypeMismatch("a buffer has no shape inside a kernel: it is the address of its first element", hint="pass the extents as arguments of the kernel: kernel(x, x.shape[0])", loc=current().here())
+        if isinstance(index, slice):
+            raise TypeMismatch("a part of a buffer's shape", hint="ask for each extent: x.shape[0]", loc=current().here())
+        return self.extent(self.owner, index)
+
+    def __iter__(self) -> Any:
+        if not is_our_frame(sys._getframe(1)):
+            self.refuse()
+        return super().__iter__()
+
+    def refuse(self) -> NoReturn:
+        """What a kernel asks for that would compile anew for every number of axes."""
+        raise TypeMismatch("a kernel does not know how many axes a buffer has", hint="ask for each extent, x.shape[0], or write rows, cols = x.shape, which checks the number; x.numel() is their product", loc=current().here())
+
+    def unpacked(self, count: int) -> tuple[Block, ...]:
+        """`rows, cols = x.shape`"""
+        return tuple(self.extent(self.owner, axis, count) for axis in range(count))
 
 
-BUFFER_SHAPE = _BufferShape()
+class Elements(int):
+    """How many elements a block has: `x.numel`, and as torch has it `x.numel()`."""
+
+    def __call__(self) -> int:
+        return int(self)
 
 
 class Block(Operators):
@@ -57,24 +81,44 @@ class Block(Operators):
     @property
     def shape(self) -> Shape:
         type = self.value.type
-        return type.shape if type.shape or not type.is_pointer else BUFFER_SHAPE
+        if type.shape or not type.is_pointer:
+            return type.shape
+        made = BufferShape()
+        made.owner = self
+        return made
 
     @property
     def ndim(self) -> int:
+        if self._is_buffer and not is_our_frame(sys._getframe(1)) and isinstance(shape := self.shape, BufferShape):
+            shape.refuse()
         return len(self.value.type.shape)
 
     @property
-    def numel(self) -> int:
-        return self.value.type.size
+    def numel(self) -> Any:
+        return partial(BufferShape.size, self) if self._is_buffer else Elements(self.value.type.size)
+
+    @property
+    def size(self) -> Any:
+        return BufferShape.size(self) if self._is_buffer else self.value.type.size
+
+    @property
+    def row_sizes(self) -> list[Any]:
+        """Of memory that the kernel has made itself: how far its rows lie apart, by axis."""
+        return []
+
+    @property
+    def _is_buffer(self) -> bool:
+        return self.value.type.is_pointer and not self.value.type.shape
 
     def __repr__(self) -> str:
         name = self.value.hint
         return f"<{name + ': ' if name else ''}{self.type}>"
 
     def __len__(self) -> int:
+        if self._is_buffer:
+            refuse_if_not_rewritten("ask a buffer for its length", ", or write x.shape[0]")
         if not self.shape:
-            what, hint = ("a buffer", "pass its size as an argument of the kernel: kernel(x, len(x))") if self.type.is_pointer else ("a scalar", "x.shape is () for a scalar")
-            raise TypeMismatch(f"{what} has no length inside a kernel", hint=hint, loc=current().here())
+            raise TypeMismatch("a scalar has no length inside a kernel", hint="len() is of blocks and buffers: x.shape is () for a scalar", loc=current().here())
         return self.shape[0]
 
     def _need_static(self, what: str, hint: str) -> NoReturn:
@@ -98,16 +142,19 @@ class Block(Operators):
     def __iter__(self) -> NoReturn:
         raise TypeMismatch(f"{self!r} cannot be iterated over", hint="write a block expression, or loop with range(n)", loc=current().here())
 
-    def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise TypeMismatch(f"{self!r} is a value: its elements cannot be assigned", hint="use mk.where(cond, new, old), or mk.store to write memory", loc=current().here())
-
     def __format__(self, spec: str) -> str:
         if spec:
             raise TypeMismatch(f"{self!r} has no digits to format while the kernel is traced", hint='mk.device_print("x", x) prints it when the kernel runs', loc=current().here())
-        return repr(self)
+        return str(self)
+
+    def __str__(self) -> str:
+        text = repr(self)
+        if is_tracing():
+            current().shown.add(text)
+        return text
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name; pass a table as an argument of the kernel and mk.load from it", loc=current().here())
+        raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name; a small constant array is a block (`table + x`, `table[i]`), a large one an argument of the kernel", loc=current().here())
 
 
 class Counter(Block):
@@ -227,10 +274,30 @@ def constant(x: Number, dtype: DType, shape: Shape = ()) -> Block:
     return emit("const", value=value, type=Type(dtype, shape))
 
 
+_table_block: list[Callable[[Any], Block]] = []  # makes a block of a constant table; `lang_tables` puts it here
+
+
+def take_tables(make: Callable[[Any], Block]) -> None:
+    """Let operands be constant tables."""
+    _table_block[:] = [make]
+
+
+def is_table(x: object) -> bool:
+    """Whether an operand is a NumPy array, or a list of numbers: a constant of the kernel."""
+    return (isinstance(x, np.ndarray) and x.ndim > 0) or (isinstance(x, list) and bool(x))
+
+
+def with_blocks(operands: Sequence[Any]) -> Sequence[Any]:
+    """The operands, with blocks in place of constant tables."""
+    return [_table_block[0](x) if is_table(x) else x for x in operands] if any(map(is_table, operands)) else operands
+
+
 def as_block(x: Any, what: str = "this operand") -> Block:
     """Any operand as a runtime value; Python numbers get their default dtype."""
     if isinstance(x, Block):
         return x
+    if is_table(x):
+        return _table_block[0](x)
     if is_number(x):
         number = plain(x)
         return constant(number, checked(dtypes.weak_default, number))
@@ -310,6 +377,7 @@ def check_operands(name: str, operands: Sequence[Any]) -> None:
 
 def fit(name: str, operands: Sequence[Any], dtype: DType | None = None) -> list[Block]:
     """All operands in one dtype (promoted, or the given one) and one shape."""
+    operands = with_blocks(operands)
     check_operands(name, operands)
     target = dtype or common_dtype(operands)
     shape = common_shape(name, [x.shape for x in operands if isinstance(x, Block)])
@@ -335,6 +403,7 @@ _NEVER_BOOL = {"add", "sub", "mul", "floordiv", "mod", "truncdiv", "truncmod", "
 
 def lanewise(name: str, *operands: Any) -> Block:
     """An elementwise op on promoted and broadcast operands; arithmetic on bools is done in i32."""
+    operands = tuple(with_blocks(operands))
     check_operands(name, operands)
     if not any(isinstance(x, Block) and not isinstance(x, Counter) for x in operands) and any(isinstance(x, Counter) for x in operands):
         return _counted(name, operands)
@@ -380,6 +449,9 @@ def static_shape(x: Any, what: str = "a shape") -> Shape:
     return shape
 
 
+_PYTHON_TYPES = {bool: dtypes.bool_, int: dtypes.i32, float: dtypes.f32}
+
+
 def static_dtype(x: Any) -> DType:
     """A dtype from a DType, its name, a NumPy dtype, or a torch dtype."""
     if isinstance(x, DType):
@@ -389,8 +461,8 @@ def static_dtype(x: Any) -> DType:
             return dtypes.parse(x)
         if type(x).__module__ == "torch":
             return dtypes.parse(str(x).removeprefix("torch."))
-        if x in (bool, int, float):
-            return {bool: dtypes.bool_, int: dtypes.i32, float: dtypes.f32}[x]
+        if isinstance(x, type) and x in _PYTHON_TYPES:
+            return _PYTHON_TYPES[x]
         return dtypes.from_numpy(np.dtype(x))
     except TypeError:
         raise TypeMismatch(f"{x!r} is not a dtype", hint="use mk.f32, mk.i32, ...", loc=current().here()) from None

@@ -38,6 +38,23 @@ def test_int_zero_becomes_the_dtype_of_what_is_added():
     assert first(kernel, F, 0, out=np.float32) == 0
 
 
+def test_zeros_of_both_signs_are_two_numbers():
+    def kernel(y, n):
+        v, w, t = 0.0, -0.0, 1
+        if n > 2:
+            v = -0.0
+        for _ in range(n):
+            w, t = 0.0, 1.0
+        mk.store(y, 0, v)
+        mk.store(y, 1, w)
+        mk.store(y, 2, t)
+
+    for n, signs in ((0, [False, True]), (1, [False, False]), (3, [True, False])):
+        found = run(kernel, n, out=np.float32)
+        assert np.signbit(found[:2]).tolist() == signs
+        assert found[2] == 1
+
+
 def test_scalar_becomes_a_block():
     def kernel(y, x, n):
         offs = mk.arange(0, 4)

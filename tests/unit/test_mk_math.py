@@ -224,3 +224,13 @@ def test_logical_functions_take_any_value():
         assert mk.logical_not(a).dtype is mk.bool
 
     lines_of(kernel, a=Type(mk.i32), b=Type(mk.f32))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64, np.float32, np.bool_])
+def test_powers_known_when_tracing(dtype):
+    """Products for integers, and for the squares and cubes of floats; 1 for nothing."""
+    x = np.array([0, 1, 2, 3, 5, 11], np.int64).astype(dtype)
+    for count in (*range(6), 9):
+        out = np.int32 if dtype is np.bool_ else dtype
+        want = np.power(x.astype(out), out(count))
+        np.testing.assert_array_equal(elementwise(lambda v, count=count: v**count, x, out=out), want, f"to the {count}")

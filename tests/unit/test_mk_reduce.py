@@ -393,7 +393,7 @@ def test_strided_dot_in_a_thread_kernel():
 @pytest.mark.parametrize(
     ("fn", "kind", "text"),
     [
-        (lambda x, v: mk.dot(v, v), ShapeMismatch, "dot needs two matrices"),
+        (lambda x, v: mk.dot(v, mk.arange(3)), ShapeMismatch, "dot"),
         (
             lambda x, v: mk.dot(v.reshape(2, 4), v.reshape(2, 4)),
             ShapeMismatch,

@@ -175,3 +175,19 @@ def test_scalars_are_fine_in_thread_kernels():
     run(kernel, x)
     np.testing.assert_array_equal(x, [1] * 3 + [2] * 29)
     assert ptr(mk.f32).is_pointer
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (2, 0), (1, 2), (-1, 0), (0, -1), (3, 1), [1, 0]])
+def test_several_new_axes_stand_where_they_are_asked_for(axes):
+    """Positions of the result, in whichever order."""
+    shape = np.expand_dims(np.zeros((3, 4)), tuple(axes)).shape
+
+    def kernel(y):
+        x = mk.reshape(mk.arange(0, 12), 3, 4)
+        wide = mk.expand_dims(x, axes)
+        mk.static_assert(tuple(wide.shape) == shape)
+        mk.store(y, mk.arange(0, 12), mk.ravel(wide))
+
+    y = np.zeros(12, np.int32)
+    run(kernel, y)
+    assert y.tolist() == list(range(12))
