@@ -41,7 +41,7 @@ def main() -> None:
     if options.compile:
         from benchmarks.compile_times import run_compile_times
 
-        run_compile_times(options.compile, options.backend, options.rows.split(",") if options.rows else ())
+        run_compile_times(options.compile, options.backend, options.rows or ())
         return
     if options.argmax:
         from benchmarks.argmax import run_argmax

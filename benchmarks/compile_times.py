@@ -13,14 +13,14 @@ import numpy as np
 from benchmarks.long_kernels import SHAPES, load
 
 _LIMIT = 5.0  # 4n statements take at most this many times as long as n
+_SECONDS_PER_STATEMENT = 4 / 1000  # at most
 _TIMES = 2  # of which the shorter counts
-# What Python's own parser takes, and of elif its stack while a kernel is traced.
-_LONGEST = {"expression": 2500, "nested where": 180, "elif": 200}
+_LONGEST = {"expression": 2500, "nested where": 180, "elif": 5800}  # what Python's own parser takes
 
 
 def run_compile_times(n: int, backend: str = "cpu", shapes: Sequence[str] = ()) -> None:
-    """Print a table of all shapes, or of those; `!` marks a ratio above the limit."""
-    print(f"{'shape':24} {n:>9} {4 * n:>9}    ratio   (seconds of processor time, {backend})")
+    """Print a table of all shapes, or of those, a line when it is known; `!` marks a ratio or a time above its limit."""
+    print(f"{'shape':24} {n:>9} {4 * n:>9}    ratio   (seconds of processor time, {backend}; load of the machine {os.getloadavg()[0]:.1f})", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["EAS_BACKEND"] = backend
         _seconds("chain", 2, Path(folder))  # loads the compiler
@@ -28,7 +28,8 @@ def run_compile_times(n: int, backend: str = "cpu", shapes: Sequence[str] = ()) 
             long = min(4 * n, _LONGEST.get(shape, 4 * n))
             few, many = (min(_seconds(shape, k, Path(folder)) for _ in range(_TIMES)) for k in (long // 4, long))
             size = "" if long == 4 * n else f"   at {long // 4} and {long}"
-            print(f"{shape:24} {few:9.2f} {many:9.2f} {many / few:8.1f} {'!' if many / few > _LIMIT else ''}{size}".rstrip(), flush=True)
+            is_slow = many / few > _LIMIT or many > _SECONDS_PER_STATEMENT * long
+            print(f"{shape:24} {few:9.2f} {many:9.2f} {many / few:8.1f} {'!' if is_slow else ''}{size}".rstrip(), flush=True)
 
 
 def _seconds(shape: str, n: int, folder: Path) -> float:

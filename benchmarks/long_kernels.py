@@ -58,6 +58,18 @@ SHAPES: dict[str, Callable[[int], list[str]]] = {
     "elif": lambda n: [*_BLOCK, "if n == 0:", "    v = v + 0.5", *_times(n, "elif n == {j}:", "    v = v + {k}.0"), *_STORE],
     "loops": lambda n: [*_BLOCK, *_times(n, "for t in range(n):", "    v = v * 0.5 + {k}.0"), *_STORE],
     "nearest centroid": lambda n: [*_BLOCK, "best, which = v * 0 + 1e30, i * 0", *_times(n, "d = (v - mk.load(y, {j})) * (v - mk.load(y, {j}))", "which = mk.where(d < best, {j}, which)", "best = mk.where(d < best, d, best)"), "mk.store(y, i, which.to(mk.f32), mask=m)"],
+    "gathers": lambda n: [*_BLOCK, *_times(n, "v = v + mk.load(x, (i * {k} + {j}) % 100, mask=m)"), *_STORE],
+    "scalar stores": lambda n: ["i = mk.program_id(0)", *_times(n, "mk.store(y, i + {j}, mk.load(x, i + {j}) * {k}.0)")],
+    "asserts": lambda n: [*_BLOCK, *_times(n, "mk.device_assert(v > -{j}.5, 'small')"), *_STORE],
+    "while": lambda n: [*_BLOCK, "t = n", *_times(n, "while t > {j}:", "    t = t - 7"), "mk.store(y, i, v * t, mask=m)"],
+    "ifs with stores": lambda n: [*_BLOCK, *_times(n, "if n > {j}:", "    mk.store(y, i + {j}, v * {k}.0, mask=m)")],
+    "different loops": lambda n: [*_BLOCK, *_times(n, "mk.store(y, i * {k} + {j}, v * {j}.5, mask=m & (i % ({k} + 2) > 0) & (v > {j}.0))", "v = v + mk.sum(mk.load(x, i * ({k} + 1), mask=m))", "mk.store(y, i // ({j} + 1) + {j}, v, mask=m)")],
+    "transposes": lambda n: [*_MATRIX, *_times(n, "v = mk.trans(v) * 0.{k} + {j}.0"), "mk.store(y, at, v)"],
+    "sorts": lambda n: [*_BLOCK, *_times(n, "v = mk.sort(v * 0.{k}5)"), *_STORE],
+    "extremes": lambda n: [*_BLOCK, *_times(n, "mk.store(y, {j}, mk.argmax(v * {k}.5, axis=0).to(mk.f32))"), *_STORE],
+    "divisions": lambda n: [*_BLOCK[:2], "j = i", *_times(n, "j = (j + {j}) // ({k} + 3) + j % 17"), "mk.store(y, i, j.to(mk.f32), mask=m)"],
+    "shifts": lambda n: [*_BLOCK[:2], "j = i", *_times(n, "j = ((j << {k}) ^ (j >> 3)) + {j}"), "mk.store(y, i, j.to(mk.f32), mask=m)"],
+    "random numbers": lambda n: [*_BLOCK, *_times(n, "v = v + mk.rand({j}, i)"), *_STORE],
     "threads": lambda n: [*_THREAD, *_times(n, "v = v * 0.5 + {k}.0"), "mk.store(y, i, v)"],
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PACKAGES = {  # peer -> the package that it needs; the import names are the same unless noted
     "eas": "numpy",
+    "lib": "numpy",
     "numpy": "numpy",
     "c": "",
     "numba": "numba",
@@ -39,7 +40,7 @@ def use_threads(n: int) -> None:
 
 def why_missing(peer: str, allow_interp: bool = False) -> str | None:
     """Why a participant cannot take part, or None."""
-    if peer == "eas":
+    if peer in ("eas", "lib"):
         return _why_no_eas(allow_interp)
     if peer == "c":
         from benchmarks.baselines import why_unavailable

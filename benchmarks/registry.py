@@ -11,7 +11,7 @@ import numpy as np
 
 Call = Callable[[], Any]  # one timed run; returns the answer, or its own seconds if self-timed
 
-GROUPS = ("elementwise", "rows", "reductions", "matmul", "convolution", "attention", "transpose", "gpt", "held", "user_loops", "start_up")
+GROUPS = ("elementwise", "rows", "reductions", "matmul", "convolution", "attention", "transpose", "gpt", "held", "lazy", "user_loops", "start_up")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from eas.errors import CompileError, EasError
 from eas.facts import Fact
 from eas.frontend.constexpr import Static
 from eas.frontend.globals_read import Dependencies
+from eas.interop.hidden import hidden_of
 from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
@@ -109,9 +110,9 @@ class CompiledKernel:
         self._arg_names = tuple(a.name for a in summary.args)
         self._storage = {a.name: a.type.dtype.np_storage for a in summary.args}
         """What the arguments are in memory."""
-        self._strides: dict[str, tuple[str, int]] = {a.name: (a.attr("stride_of"), a.attr("axis")) for a in summary.args if a.attr("stride_of")}
-        """Hidden arguments: the buffer and the axis whose stride each is."""
-        self._strided = frozenset(buffer for buffer, _ in self._strides.values())
+        self._hidden = {a.name: hidden for a in summary.args if (hidden := hidden_of(a)) is not None}
+        """Arguments that nobody passes: strides and extents of others."""
+        self._strided = frozenset(hidden.buffer for hidden in self._hidden.values() if hidden.kind == "stride")
         self._launches = 0
         """Until there is a launcher for them."""
         self._repeaters: dict[str, Repeater] = {}
@@ -134,7 +135,8 @@ class CompiledKernel:
     @property
     def tptg(self) -> tuple[int, int, int]:
         """Logical threads per threadgroup: one per program, or the threads of a thread kernel."""
-        return (self._source.summary.threads, 1, 1)
+        rows, slices = self.grid_info.more_threads
+        return (self._source.summary.threads // (rows * slices), rows, slices)
 
     @property
     def threads_per_threadgroup(self) -> int:

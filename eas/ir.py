@@ -267,16 +267,21 @@ def make(name: str, operands: Sequence[Value] = (), attrs: Mapping[str, Any] | N
         types = op.rule([v.type for v in operands], given, [r.signature for r in regions])
     except EasError as error:
         raise error.at(loc) from None
-    outs = tuple(Value(t, hints[i] if i < len(hints) else "") for i, t in enumerate(types))
-    return Inst(op, tuple(operands), sorted_attrs(given), outs, tuple(regions), loc)
+    outs = tuple([Value(t, hints[i] if i < len(hints) else "") for i, t in enumerate(types)])
+    return Inst(op, tuple(operands), sorted_attrs(given) if given else (), outs, tuple(regions), loc)
 
 
 def walk(region: Region) -> Iterator[Inst]:
     """Every instruction, outer before inner, in program order."""
-    for inst in region.body:
-        yield inst
-        for inner in inst.regions:
-            yield from walk(inner)
+    left = [iter(region.body)]
+    while left:
+        for inst in left[-1]:
+            yield inst
+            if inst.regions:
+                left += [iter(inner.body) for inner in reversed(inst.regions)]
+                break
+        else:
+            left.pop()
 
 
 def verify(module: IRModule) -> IRModule:

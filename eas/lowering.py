@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
+from eas.collector import resting
 from eas.cost import most_work, program_cost
 from eas.errors import EasError, Unsupported
 from eas.facts import Fact
@@ -60,9 +61,12 @@ def _check_threads(module: IRModule, num_warps: int | None) -> None:
         )
 
 
+@resting()
 def summarise(module: IRModule) -> Summary:
     """What launches need to know of traced IR."""
-    grid = GridInfo(module.name, module.mode, frozenset(program_axes(module)), block_lengths(module), frozenset(num_programs_axes(module)))
+    threads = module.attr("tptg", ())
+    lengths = threads[:1] or block_lengths(module)
+    grid = GridInfo(module.name, module.mode, frozenset(program_axes(module)), lengths, frozenset(num_programs_axes(module)), threads[1:] or (1, 1))
     args = tuple(ArgType(a.name, a.type, a.attrs) for a in module.args)
     return Summary(module.name, args, writes(module), reads(module), grid, launch_facts(module), module.attr("threads", 1))
 
@@ -79,6 +83,7 @@ def load_code_generator() -> None:
     load("eas.codegen.llvm", "eas.schedule.cpu", "eas.schedule.cuts", "eas.schedule.nest_loops")
 
 
+@resting()
 def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, target: CpuTarget) -> NativeCode:
     """The code of a variant for a CPU."""
     load_code_generator()
@@ -91,9 +96,11 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
     native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
     native.work_per_program = most_work(module)
     debug.show_native(scheduled, sorted(map(str, facts)), native.llvm)
+    debug.show_length(module.name, bool(scheduled.attr("long")), native.num_functions, native.num_repeats)
     return native
 
 
+@resting()
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
     load("eas.codegen.msl", "eas.codegen.msl_helpers", "eas.schedule.metal", *(f"eas.schedule.lane_{part}" for part in ("cuts", "marks", "nests", "rows")))
@@ -109,6 +116,7 @@ def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: Me
     return code
 
 
+@resting()
 def compile_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModule:
     """Specialise and optimise, or take the result of an earlier process from disk."""
     locs = LocTable()

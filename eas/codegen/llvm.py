@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 
 from eas.codegen.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
 from eas.codegen.find_lane import find
+from eas.codegen.first_lanes import FirstLanes, lane_numbers
 from eas.codegen.llvm_memory import MEMORY
 from eas.codegen.llvm_ops import OPS
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
-from eas.codegen.outline import MOST, Outliner
+from eas.codegen.outline import MOST, Outliner, TooLong
 from eas.codegen.private_copies import PrivateBuffer, choose_copies
 from eas.dtypes import DType
 from eas.errors import Unsupported
 from eas.ir import Inst, IRModule, Loc, Region, Value
+from eas.irtext import LocTable
 from eas.schedule.target import CpuTarget
 
 ENTRY = "eas_kernel"
 _ALIGN = 64
+_WHILE_WEIGHT = 500  # lines: LLVM takes seconds to express what fifty of them compute, one after the other, in closed form
 _MOST_RUNGS = 512  # lanes of a kernel that have a branch of their own
 
 
@@ -44,27 +47,39 @@ class NativeCode:
     nbytes_per_program: int | None = None  # estimates for `EAS_DEBUG=2`, None where unknown
     flops_per_program: int | None = None
     work_per_program: int | None = None  # at most: `eas.cost.most_work`
+    num_functions: int = 1  # of a long kernel several
+    num_repeats: int = 0  # loops that call the function of another one
 
 
-def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> NativeCode:
-    """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`."""
-    emitter, functions = _functions(module, target, check_bounds, is_long=False)
-    if emitter.t.weight > MOST:
-        emitter, functions = _functions(module, target, check_bounds, is_long=True)
+def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False, marks: LocTable | None = None) -> NativeCode:
+    """LLVM text of a kernel: `void entry(ptr args, i64 begin, i64 end, ptr scratch)`.
+
+    With `marks` lines end with ` ;@ place`: a text for readers, which is otherwise the same.
+    """
+    try:
+        emitter, functions = _functions(module, target, check_bounds, False, marks)
+    except TooLong:
+        emitter, functions = _functions(module, target, check_bounds, True, marks)
     t = emitter.t
     text = "\n".join([*t.helpers.values(), *t.declarations.values(), *functions, "!0 = !{i32 1}"]) + "\n"
-    return NativeCode(text, ENTRY, emitter.scratch_nbytes, target, emitter.places, emitter.logs)
+    native = NativeCode(text, ENTRY, emitter.scratch_nbytes, target, emitter.places, emitter.logs)
+    if emitter.outliner is not None:
+        native.num_functions, native.num_repeats = text.count("\ndefine ") + text.startswith("define "), emitter.outliner.repeats.num_repeated
+    return native
 
 
-def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long: bool) -> tuple[Emitter, list[str]]:
+def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long: bool, marks: LocTable | None) -> tuple[Emitter, list[str]]:
     """The entry of a kernel and what it calls; long ones in pieces."""
     emitter = Emitter(module, target, check_bounds)
+    emitter.marks = marks
     private: tuple[PrivateBuffer, ...] = module.attr("private", ())
     if not private:
         return emitter, [emitter.kernel(ENTRY, "", is_long)]
     functions = [emitter.kernel("shared", "internal ", is_long), choose_copies(emitter, ENTRY, private)]
     other = Emitter(module, target, check_bounds)
-    other.private, other.t.helpers, other.t.declarations = {index for index, _, _ in private}, emitter.t.helpers, emitter.t.declarations
+    other.marks = marks
+    other.private = {index for index, _, _ in private}
+    other.t.helpers, other.t.declarations, other.t.results = emitter.t.helpers, emitter.t.declarations, emitter.t.results
     functions.insert(1, other.kernel("private", "internal ", is_long))
     emitter.scratch_nbytes += len(private) * target.copy_nbytes
     return emitter, functions
@@ -92,12 +107,16 @@ class Emitter:
         self.places: list[tuple[str, Loc | None]] = []
         self.slots: dict[str, str] = {}  # the addresses of scratch memory, by their names
         self.outliner: Outliner | None = None  # of a long kernel
+        self.given: dict[Value, Reg] = {}  # numbers that are parameters of the function of a repeated loop
+        self.first_lanes = FirstLanes()
+        self.marks: LocTable | None = None  # places of instructions, for a text whose lines say where they are from
 
     # --- the function ---------------------------------------------------------------------------
 
     def kernel(self, symbol: str, linkage: str, is_long: bool) -> str:
         """The function that runs programs one after another."""
         t, self.outliner = self.t, Outliner(self, symbol) if is_long else None
+        t.inlines_all = not is_long
         self._arguments()
         if self.module.attr("rows"):
             self._rows_of_programs()
@@ -111,55 +130,53 @@ class Emitter:
         return "\n".join([head, *t.lines, "}"])
 
     def _programs(self) -> None:
-        """One program after another; ids count up as a number of three digits does."""
+        """One program after another, along the axis that changes most often; the other ids change between two rows of it."""
         t = self.t
         (first, size), (second, other), (third, _) = self._axes()
         _, count = self.module.attr("joined") or (0, 1)
-        for line in (
+        t.write(
             f"%row = sdiv i64 %begin, %{size}",
             f"%first0 = srem i64 %begin, %{size}",
             f"%second0 = srem i64 %row, %{other}",
             f"%third0 = sdiv i64 %row, %{other}",
+            "%any = icmp slt i64 %begin, %end",
+            "br i1 %any, label %groups, label %done",
+            "groups:",
+            "%group = phi i64 [ %begin, %entry ], [ %next_group, %group_end ]",
+            "%start = phi i64 [ %first0, %entry ], [ 0, %group_end ]",
+            f"%{second} = phi i64 [ %second0, %entry ], [ %second1, %group_end ]",
+            f"%{third} = phi i64 [ %third0, %entry ], [ %third1, %group_end ]",
+            "%row_start = sub nsw i64 %group, %start",
+            "%left = sub nsw i64 %end, %row_start",
+            f"%is_cut = icmp slt i64 %left, %{size}",
+            f"%stop = select i1 %is_cut, i64 %left, i64 %{size}",
             "br label %programs",
-        ):
-            t.line(line)
-        t.label("programs")
-        for line in (
-            "%program = phi i64 [ %begin, %entry ], [ %next_program, %program_end ]",
-            f"%{first} = phi i64 [ %first0, %entry ], [ %first1, %program_end ]",
-            f"%{second} = phi i64 [ %second0, %entry ], [ %second1, %program_end ]",
-            f"%{third} = phi i64 [ %third0, %entry ], [ %third1, %program_end ]",
-            "%more = icmp slt i64 %program, %end",
-            "br i1 %more, label %run, label %done",
-        ):
-            t.line(line)
-        t.label("run")
-        for line in (
-            f"%last_program = add nsw i64 %program, {count - 1}",
-            "%is_given = icmp slt i64 %last_program, %end",
-            f"%last_id = add nsw i64 %{first}, {count - 1}",
-            f"%is_there = icmp slt i64 %last_id, %{size}",
-            "%is_joined = and i1 %is_given, %is_there",
+            "programs:",
+            "%id = phi i64 [ %start, %groups ], [ %first1, %program_end ]",
+            # Opaque, so that LLVM does not carry what is computed of it from program to program, in memory if registers are few.
+            f'%{first} = call i64 asm "", "=r,0"(i64 %id)',
+            f"%program = add nsw i64 %row_start, %{first}",
+            f"%last_id = add nsw i64 %id, {count - 1}",
+            "%is_joined = icmp slt i64 %last_id, %stop",
             f"%step = select i1 %is_joined, i64 {count}, i64 1",
-        ):
-            t.line(line)
+        )
         self.region(self.module.body)
-        t.line("br label %program_end")
-        t.label("program_end")
-        for line in (
-            "%next_program = add nsw i64 %program, %step",
-            f"%first_up = add nsw i64 %{first}, %step",
-            f"%first_over = icmp eq i64 %first_up, %{size}",
-            "%first1 = select i1 %first_over, i64 0, i64 %first_up",
-            "%carry = zext i1 %first_over to i64",
-            f"%second_up = add nsw i64 %{second}, %carry",
+        t.write(
+            "br label %program_end",
+            "program_end:",
+            "%first1 = add nsw i64 %id, %step",
+            "%more = icmp slt i64 %first1, %stop",
+            "br i1 %more, label %programs, label %group_end",
+            "group_end:",
+            "%next_group = add nsw i64 %row_start, %stop",
+            f"%second_up = add nsw i64 %{second}, 1",
             f"%second_over = icmp eq i64 %second_up, %{other}",
             "%second1 = select i1 %second_over, i64 0, i64 %second_up",
-            "%carry2 = zext i1 %second_over to i64",
-            f"%third1 = add nsw i64 %{third}, %carry2",
-            "br label %programs",
-        ):
-            t.line(line)
+            "%carry = zext i1 %second_over to i64",
+            f"%third1 = add nsw i64 %{third}, %carry",
+            "%more_groups = icmp slt i64 %next_group, %end",
+            "br i1 %more_groups, label %groups, label %done",
+        )
 
     def _rows_of_programs(self) -> None:
         """One row after another, each through all programs side by side.
@@ -171,7 +188,7 @@ class Emitter:
         body = self.module.body.body
         rows = self.module.attr("rows")
         loop = next(inst for inst in body if inst.op.name == "loop") if rows > 1 else None
-        for line in (
+        t.write(
             "br label %groups",
             "groups:",
             "%group = phi i64 [ %begin, %entry ], [ %group_end, %rows ]",
@@ -202,8 +219,7 @@ class Emitter:
             "br i1 %in_group, label %piece, label %row_done",
             "piece:",
             f"%{first} = sub i64 %program, %row_start",
-        ):
-            t.line(line) if not line.endswith(":") else t.label(line[:-1])
+        )
         if loop is None:
             self.region(self.module.body)
         else:
@@ -211,7 +227,7 @@ class Emitter:
                 self.inst(inst)
             self.regs[loop.regions[0].params[0]] = Reg("%i", "i32")
             self.region(loop.regions[0])
-        for line in (
+        t.write(
             "br label %program_end",
             "program_end:",
             f"%next_program = add nsw i64 %program, {self.module.attr('walk')}",
@@ -219,8 +235,7 @@ class Emitter:
             "row_done:",
             "%next_i = add i32 %i, 1",
             "br label %rows",
-        ):
-            t.line(line) if not line.endswith(":") else t.label(line[:-1])
+        )
 
     def _share(self, name: str, programs: str, rows: int, size: str) -> tuple[str, ...]:
         """The rows of tiles that are the share of so many of the programs of an axis; all without rows."""
@@ -259,9 +274,20 @@ class Emitter:
         else:
             for inst in region.body[:-1]:
                 self.inst(inst)
+                if self.t.weight > MOST:
+                    raise TooLong
         return [self.regs[v] for v in region.yields]
 
     def inst(self, inst: Inst) -> None:
+        """Emit an instruction; its results are in `regs`."""
+        if self.marks is None or inst.loc is None:
+            self._spell(inst)
+            return
+        outer, self.t.mark = self.t.mark, f" ;@{self.marks.index(inst.loc)}"
+        self._spell(inst)
+        self.t.mark = outer
+
+    def _spell(self, inst: Inst) -> None:
         name = inst.op.name
         if name in _STRUCTURAL:
             getattr(self, f"_{name}")(inst)
@@ -277,6 +303,8 @@ class Emitter:
                 raise Unsupported(f"the CPU code generator has no spelling of {name}", loc=inst.loc)
             lanes = max((r.lanes for r in operands), default=1)
             results = spell(self.t, inst, [self.t.splat(r, lanes) for r in operands])
+            if isinstance(results, Reg) and self.outliner is None:
+                self.first_lanes.note(inst, operands, results)
         self.regs.update(
             zip(
                 inst.outs,
@@ -337,12 +365,11 @@ class Emitter:
         self.regs[inst.out] = self.t.let("sub i64 %to, %program", "i64", 1)
 
     def _const(self, inst: Inst) -> None:
-        self.regs[inst.out] = self.t.number(inst["value"], register_type(inst.out.dtype))
+        self.regs[inst.out] = self.given.get(inst.out) or self.t.number(inst["value"], register_type(inst.out.dtype))
 
     def _lane(self, inst: Inst) -> None:
         count = dict(inst.attrs).get("lanes", self.lanes)
-        lanes = ", ".join(f"i32 {i}" for i in range(count))
-        self.regs[inst.out] = Reg("0", "i32") if count == 1 else Reg(f"<{lanes}>", "i32", count)
+        self.regs[inst.out] = lane_numbers(count)
 
     def _scratch(self, inst: Inst) -> None:
         at = self.scratch_nbytes
@@ -432,9 +459,11 @@ class Emitter:
         t.line(f"br {t.compare(order, counter, end)}, label %{body}, label %{done}")
         t.label(body)
         region = inst.regions[0]
+        if inst.op.name == "loop":
+            self.first_lanes.count(counter)
         iv = counter if affine is None else t.op("add", affine[0], t.op("mul", counter, affine[1]))
         self.regs.update(zip(region.params, [iv, *phis], strict=True))
-        self._same_bases(
+        self.same_bases(
             inst.operands[len(inst.operands) - len(phis) :], region.params[1:], inst.outs
         )
         yields = [t.splat(r, p.lanes) for r, p in zip(self.region(region), phis, strict=True)]
@@ -445,7 +474,7 @@ class Emitter:
         t.label(done)
         self.regs.update(zip(inst.outs, phis, strict=True))
 
-    def _same_bases(self, inits: Sequence[Value], *others: Sequence[Value]) -> None:
+    def same_bases(self, inits: Sequence[Value], *others: Sequence[Value]) -> None:
         """A carried pointer stays in the buffer it started in."""
         for values in others:
             for init, value in zip(inits, values, strict=True):
@@ -466,9 +495,10 @@ class Emitter:
         phis = [Reg(t.name("c"), r.element, r.lanes) for r in carried]
         at = len(t.lines)
         t.line("")
+        t.weight += _WHILE_WEIGHT
         test, region = inst.regions
         self.regs.update(zip(test.params, phis, strict=True))
-        self._same_bases(inst.operands, test.params, region.params, inst.outs)
+        self.same_bases(inst.operands, test.params, region.params, inst.outs)
         (condition,) = self.region(test)
         t.line(f"br {t.extract(condition, 0)}, label %{body}, label %{done}")
         t.label(body)
@@ -504,14 +534,15 @@ class Emitter:
         t, region = self.t, inst.regions[0]
         lanes, outer = inst["lanes"], self.lanes
         values = [t.splat(self.regs[v], lanes) for v in inst.operands]  # no loop ran: still the neutral element
+        in_vectors = all(i.op.name in _IN_VECTORS for i in region.body[:-1]) and all(v.dtype.name not in _HALVES for v in inst.operands)
         while lanes > 1:
             lanes //= 2
-            halves = [_half(t, v, first, lanes) for first in (0, lanes) for v in values]
+            halves = [_half(t, v, first, lanes, in_vectors) for first in (0, lanes) for v in values]
             self.regs.update(zip(region.params, halves, strict=True))
-            self.lanes = lanes
-            values = [t.splat(r, lanes) for r in self.region(region)]
+            self.lanes = halves[0].lanes
+            values = [t.splat(r, self.lanes) for r in self.region(region)]
         self.lanes = outer
-        self.regs.update(zip(inst.outs, values, strict=True))
+        self.regs.update(zip(inst.outs, (t.extract(v, 0) for v in values), strict=True))
 
     def _barrier(self, inst: Inst) -> None:
         """Threads run in lockstep: everybody is here."""
@@ -525,11 +556,18 @@ def _phi(out: Reg, a: Reg, from_a: str, b: Reg, from_b: str) -> str:
     return f"  {out.text} = phi {out.type} [ {a.text}, %{from_a} ], [ {b.text}, %{from_b} ]"
 
 
-def _half(t: Text, value: Reg, first: int, lanes: int) -> Reg:
-    if lanes == 1:
+def _half(t: Text, value: Reg, first: int, lanes: int, in_vectors: bool) -> Reg:
+    """Some lanes of a vector; a single one with any other beside it where that is asked for."""
+    if lanes > 1:
+        return t.shuffle(value, None, range(first, first + lanes))
+    if not in_vectors:
         return t.extract(value, first)
-    return t.shuffle(value, None, range(first, first + lanes))
+    return t.shuffle(value, None, (1, 1)) if first else value
 
+
+_IN_VECTORS = frozenset({"add", "min", "max", "and", "or", "xor", "gt", "ge", "lt", "le", "select"})
+"""What combines the last two lanes as a vector: elements that leave the vector registers, often to come back, take longer."""
+_HALVES = frozenset({"f16", "bf16", "bool"})
 
 _STRUCTURAL = frozenset(
     {

@@ -9,6 +9,7 @@ from eas.codegen import near_lanes, strided
 from eas.codegen.contract import contract
 from eas.codegen.count_lanes import count
 from eas.codegen.find_lane import lane_bits
+from eas.codegen.first_lanes import first_lanes
 from eas.codegen.hold_mask import hold_mask, is_on, load_around
 from eas.codegen.llvm_atomics import atomic
 from eas.codegen.llvm_ops import zero_of
@@ -33,6 +34,7 @@ from eas.codegen.past_cache import (
 )
 from eas.codegen.relayout import relayout, turn
 from eas.codegen.sort_rows import sort_row
+from eas.codegen.sort_values import sort_values
 from eas.codegen.vector_scan import vscan
 from eas.dtypes import DType
 from eas.ir import Inst, Trait
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from eas.codegen.llvm import Emitter
 
 
+
+
+_ACCESS_WEIGHT = 4  # lines: LLVM compares the accesses of a block with each other
 
 
 def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
@@ -109,7 +114,12 @@ def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
             raw = read()
         value = from_memory(t, raw, kind)
         return value if other is None or is_plain else t.select(mask, value, other)
-    skipped, loaded = when(emitter, _any(t, mask), lambda: found.append(read()))
+    left = emitter.first_lanes.left(t, mask) if kind.dtype.nbytes < 4 and emitter.target.has_narrow_masks and lanes <= 64 else None
+    if left is None:
+        skipped, loaded = when(emitter, _any(t, mask), lambda: found.append(read()))
+    else:
+        some = t.let(f"icmp sgt {left}, 0", "i1", 1)
+        skipped, loaded = when(emitter, some, lambda: found.append(t.masked_load(pointer, alignment(kind), first_lanes(t, left, lanes), through)))
     phi = f"phi {nothing.type} [ {through.text}, %{skipped} ], [ {found[0].text}, %{loaded} ]"
     value = from_memory(t, t.let(phi, element, lanes), kind)
     return value if other is None or is_plain else t.select(mask, value, other)
@@ -153,6 +163,7 @@ def _load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     mask = operands[1] if len(operands) > 1 else None
     other = operands[2] if len(operands) > 2 else None
     if lanes == 1:
+        t.weight += _ACCESS_WEIGHT
         if mask is not None:
             return _guarded_load(emitter, kind, operands[0], mask, other)
         element = stored_type(kind)
@@ -185,6 +196,7 @@ def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, 
     value = to_memory(t, t.splat(operands[1], lanes), kind)
     mask = operands[2] if len(operands) > 2 else None
     if lanes == 1:
+        t.weight += _ACCESS_WEIGHT
         if mask is not None:
             _guarded_store(emitter, kind, operands[0], value, mask)
         else:
@@ -457,6 +469,6 @@ MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
     "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,
-    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "sort_values": sort_values, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
     **{f"atomic_{kind}": _checked(atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
 }  # fmt: skip

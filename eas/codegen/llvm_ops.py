@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,13 +73,7 @@ def _math(name: str) -> Spelling:
         if symbol not in t.helpers:
             t.helpers[symbol] = vector_math.function(name, dtype, xs[0].lanes)
             t.declare_lines(vector_math.declarations([(name, dtype, xs[0].lanes)]))
-        t.weight += t.helpers[symbol].count("\n")  # which LLVM writes here
-        args = ", ".join(map(str, xs))
-        return rounded(
-            t,
-            t.let(f"call {xs[0].type} {symbol}({args})", xs[0].element, xs[0].lanes),
-            inst.out.dtype,
-        )
+        return rounded(t, t.call_inlined(symbol, xs), inst.out.dtype)
 
     return spell
 
@@ -146,11 +141,16 @@ def _if_positive(t: Text, number: Reg, then: Callable[[], Reg], other: Callable[
 
 def _is_plain_divisor(t: Text, b: Reg) -> bool:
     """One number in all lanes that needs no care: neither 0 nor -1."""
+    return _uniform(t, b) not in (None, 0, -1)
+
+
+def _uniform(t: Text, b: Reg) -> int | None:
+    """The number that is in all lanes, if it is known."""
     if b.text.startswith("%"):
-        return False
+        return None
     number = b.text.removeprefix(f"splat ({b.element} ").removesuffix(")")
     is_uniform = t.splat(Reg(number, b.element), b.lanes).text == b.text
-    return is_uniform and number.lstrip("-").isdigit() and int(number) not in (0, -1)
+    return int(number) if is_uniform and number.lstrip("-").isdigit() else None
 
 
 def _quotient(t: Text, a: Reg, b: Reg, word: str) -> Reg:
@@ -189,6 +189,9 @@ def _shift(left: bool) -> Spelling:
     def spell(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
         a, n = xs
         dtype = inst.out.dtype
+        count = _uniform(t, n)
+        if count is not None and 0 <= count < dtype.bits:
+            return t.op("shl" if left else "ashr" if dtype.is_signed else "lshr", a, n)
         too_far = t.compare("icmp uge", n, t.like(dtype.bits, n))
         safe = t.select(too_far, t.like(0, n), n)
         if left:
@@ -284,6 +287,10 @@ def _hint(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
 
 
 def _philox(t: Text, inst: Inst, xs: list[Reg]) -> Sequence[Reg]:
+    return t.call_or_write(f"eas_philox_{xs[0].lanes}", xs, functools.partial(_write_philox, t))
+
+
+def _write_philox(t: Text, *xs: Reg) -> Sequence[Reg]:
     """Philox-4x32-10, unrolled."""
     c0, c1, c2, c3, k0, k1 = xs
     for _ in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from eas.dtypes import DType
 # page, it waits for all stores before it, and stores past the cache take long (a loop was 4 times as slow).
 LOOP_FUNCTION = "nounwind alignstack(64)"
 _BLOCK_WEIGHT = 20  # lines
+_MOST_INLINED = 8  # calls of one function in a long kernel
 _REGISTER_LANES = 16  # about: LLVM takes wider vectors apart
 _REGISTER = {
     "bool": "i1",
@@ -80,7 +82,11 @@ class Text:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()  # of functions that could be inlined
+        self.inlines_all = True
+        self.results: dict[str, Sequence[Reg]] = {}  # of helpers
         self.block = "entry"
+        self.mark = ""  # a comment at the end of every line: where it is from
         self.weight = 0  # about what LLVM's time goes with: instructions and blocks
         self._count = 0
 
@@ -89,13 +95,18 @@ class Text:
         return f"%{hint}{self._count}"
 
     def line(self, text: str) -> None:
-        self.lines.append("  " + text)
+        self.lines.append("  " + text + self.mark)
         self.weight += 1
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
         self.weight += _BLOCK_WEIGHT
+
+    def write(self, *lines: str) -> None:
+        """Lines and, with a colon at their end, labels."""
+        for line in lines:
+            self.label(line[:-1]) if line.endswith(":") else self.line(line)
 
     def new_label(self, hint: str) -> str:
         self._count += 1
@@ -108,17 +119,41 @@ class Text:
         self.weight += lanes // _REGISTER_LANES
         return Reg(name, element, lanes)
 
+    def call_inlined(self, symbol: str, operands: Sequence[Reg]) -> Reg:
+        """Call a helper on vectors like its result; in a long kernel the first few calls are inlined, and others stay calls."""
+        self.calls[symbol] += 1
+        is_inlined = self.inlines_all or self.calls[symbol] <= _MOST_INLINED
+        self.weight += self.helpers[symbol].count("\n") if is_inlined else 0
+        first = operands[0]
+        return self.let(f"call {first.type} {symbol}({', '.join(map(str, operands))}){'' if is_inlined else ' noinline'}", first.element, first.lanes)
+
+    def call_or_write(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Sequence[Reg]]) -> Sequence[Reg]:
+        """What `body(*operands)` writes here; in a long kernel only the first few times, and then calls of a function of it."""
+        self.calls[symbol] += 1
+        if self.inlines_all or self.calls[symbol] <= _MOST_INLINED:
+            return body(*operands)
+        if symbol not in self.helpers:
+            self.results[symbol] = self._write_helper(symbol, operands, body)
+        named = [Reg(self.name(), r.element, r.lanes) for r in self.results[symbol]]
+        self.call_function(symbol, operands, named)
+        return named
+
+    def _write_helper(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Sequence[Reg]]) -> Sequence[Reg]:
+        """A function of what a body writes for operands like these."""
+        params = [Reg(f"%p{i}", r.element, r.lanes) for i, r in enumerate(operands)]
+        outer, self.lines, self.block = (self.lines, self.block, self.weight), [], "entry"
+        made = body(*params)
+        self.helpers[symbol] = function(symbol, "noinline nounwind", params, self.lines, made)
+        self.lines, self.block, self.weight = outer
+        return made
+
     def call_helper(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Reg | None], result: Reg | None = None) -> Reg | None:
         """Call a function of this module that does what `body(*operands)` would write here; it is written once.
 
         `result` is any register of the type of what `body` returns.
         """
         if symbol not in self.helpers:
-            params = [Reg(f"%p{i}", r.element, r.lanes) for i, r in enumerate(operands)]
-            outer, self.lines, self.block = (self.lines, self.block, self.weight), [], "entry"
-            made = body(*params)
-            self.helpers[symbol] = function(symbol, "noinline nounwind", params, self.lines, [] if made is None else [made])
-            self.lines, self.block, self.weight = outer
+            self._write_helper(symbol, operands, lambda *params: [made for made in (body(*params),) if made is not None])
         if result is None:
             self.call_function(symbol, operands, [])
             return None

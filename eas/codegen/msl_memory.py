@@ -38,12 +38,15 @@ def _store(m: Emitter, inst: Inst) -> None:
 
 
 def _alloc(m: Emitter, inst: Inst) -> None:
-    name = m.scope.claim(inst.out.hint or inst["name"])
-    # Atomics on narrow elements work on the word around them.
-    least = 4 if inst["dtype"].bits < 32 and m.has_atomics(inst.out) else 0
-    nbytes = max(least, dict(inst.attrs).get("align", 0))
+    name, dtype, size = m.scope.claim(inst.out.hint or inst["name"]), inst["dtype"], inst["size"]
+    # Atomics on narrow elements work on the word around them: the array is whole words, and no other variable is in the last one.
+    word = 4 if dtype.bits < 32 and m.has_atomics(inst.out) else 0
+    padded = -(-size * dtype.nbytes // word) * word // dtype.nbytes if word else size
+    nbytes = max(word, dict(inst.attrs).get("align", 0))
     align = f"alignas({nbytes}) " if nbytes else ""
-    m.lines.add(f"{align}threadgroup {type_name(inst['dtype'])} {name}[{inst['size']}];")
+    m.lines.add(f"{align}threadgroup {type_name(dtype)} {name}[{padded}];")
+    for k in range(size, padded):
+        m.lines.add(f"if ({m.builtin('tid')} == 0) {name}[{k}] = {literal(0, dtype).text};")
     m.exprs[inst.out] = named(name)
 
 

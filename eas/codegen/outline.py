@@ -6,11 +6,12 @@ parameters of the same names, and what is read after it is returned and gets its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eas.codegen.free_names import AROUND, defined_names, free_names
 from eas.codegen.llvm_text import LOOP_FUNCTION, Reg, function
+from eas.codegen.repeats import Repeats
 from eas.ir import Inst, Region, Value, walk
 
 if TYPE_CHECKING:
@@ -21,14 +22,10 @@ _PIECE = 3000  # weight of one of several functions, at least
 _MOST_RESULTS = 64  # values that a function returns: to hand on more takes longer than a longer function does
 
 _SLOTS = ("scratch", "alloc_tg")  # stay where they are: a piece that needs one computes its address again
-_NAME = re.compile(r"%(?!type\.)[A-Za-z_][\w.]*")
-_DEFINED = re.compile(r"^  (%[\w.]+) = |^([\w.]+):$", re.MULTILINE)
-# What the function around all programs defines.
-_AROUND = {
-    **dict.fromkeys(("%args", "%scratch", "%err", "%log"), "ptr"),
-    **dict.fromkeys(("%pid0", "%pid1", "%pid2", "%gx", "%gy", "%gz", "%program", "%to"), "i64"),
-    "%is_joined": "i1",
-}
+
+
+class TooLong(Exception):
+    """A kernel has to be several functions."""
 
 
 class Outliner:
@@ -37,6 +34,7 @@ class Outliner:
     def __init__(self, emitter: Emitter, symbol: str) -> None:
         self.emitter, self.t = emitter, emitter.t
         self.symbol, self.count = symbol, 0
+        self.repeats = Repeats(emitter, symbol)
 
     def region(self, region: Region) -> None:
         """Emit the instructions of a region."""
@@ -44,7 +42,8 @@ class Outliner:
         line, block, weight = len(t.lines), t.block, t.weight
         last_use, enough = dict[Value, int](), weight + _PIECE
         for at, inst in enumerate(body):
-            self.emitter.inst(inst)
+            if not self.repeats.emit(inst):
+                self.emitter.inst(inst)
             if at == first and inst.op.name in _SLOTS:
                 first, line, weight, enough = at + 1, len(t.lines), t.weight, t.weight + _PIECE
             if t.weight < enough:
@@ -65,7 +64,7 @@ class Outliner:
         """Call a new function of what was written."""
         self.count += 1
         symbol = f"{self.symbol}_part{self.count}"
-        slots = [f"  {name} = {self.emitter.slots[name]}" for name in _free(written) if name in self.emitter.slots]
+        slots = [f"  {name} = {self.emitter.slots[name]}" for name in free_names(written) if name in self.emitter.slots]
         written = "\n".join([*slots, written])
         arguments, results = self._arguments(piece, written), self._results(used_later, written)
         self.t.helpers[symbol] = function(symbol, f"noinline {LOOP_FUNCTION}", arguments, [written], results)
@@ -74,25 +73,14 @@ class Outliner:
     def _arguments(self, piece: Sequence[Inst], written: str) -> list[Reg]:
         """What a piece reads and does not define."""
         regs = (self.emitter.regs.get(v) for v in (*(a.value for a in self.emitter.module.args), *_used(piece)))
-        kinds = {name: Reg(name, kind) for name, kind in _AROUND.items()} | {r.text: r for r in regs if r is not None}
-        return [kinds[name] for name in _free(written)]
+        kinds = AROUND | {r.text: r for r in regs if r is not None}
+        return [kinds[name] for name in free_names(written)]
 
     def _results(self, values: Sequence[Value], written: str) -> list[Reg]:
         """The registers of values that were written here."""
-        defined = _defined(written)
+        defined = defined_names(written)
         regs = (self.emitter.regs[v] for v in values)
         return list({r.text: r for r in regs if r.text in defined}.values())
-
-def _defined(written: str) -> set[str]:
-    """The names of results and blocks."""
-    return {"%entry", *(name or f"%{label}" for name, label in _DEFINED.findall(written))}
-
-
-def _free(written: str) -> list[str]:
-    """The names that lines read and do not define."""
-    defined = _defined(written)
-    return [name for name in dict.fromkeys(_NAME.findall(written)) if name not in defined]
-
 
 def _used(piece: Sequence[Inst]) -> list[Value]:
     return [v for inst in piece for part in (inst, *(p for r in inst.regions for p in walk(r))) for v in part.operands]
@@ -103,4 +91,4 @@ def _last_uses(region: Region) -> dict[Value, int]:
     return {v: at for at, inst in enumerate(region.body) for v in _used([inst])}
 
 
-__all__ = ["MOST", "Outliner"]
+__all__ = ["MOST", "Outliner", "TooLong"]

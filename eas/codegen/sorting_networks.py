@@ -14,9 +14,10 @@ Element = tuple[str, ...]  # the vectors that hold the words of some elements
 class Network:
     """The functions that sort: `sort_chunk`, `merge_chunk` and `sort`, named after `symbol`."""
 
-    def __init__(self, symbol: str, words: int, lanes: int, registers: int) -> None:
+    def __init__(self, symbol: str, words: int, lanes: int, registers: int, bits: int = 64) -> None:
         self.symbol, self.words, self.lanes, self.registers = symbol, words, lanes, registers
-        self.vector = f"<{lanes} x i64>"
+        self.word, self.align = f"i{bits}", bits // 8
+        self.vector = f"<{lanes} x {self.word}>"
         self.chunk = lanes * registers
         self.lines: list[str] = []
         self._count = 0
@@ -29,15 +30,15 @@ class Network:
     # --- registers ----------------------------------------------------------------------------
 
     def load(self, base: str, offset: str) -> Element:
-        return tuple(self.let(f"load {self.vector}, ptr {p}, align 8") for p in self._places(base, offset))
+        return tuple(self.let(f"load {self.vector}, ptr {p}, align {self.align}") for p in self._places(base, offset))
 
     def store(self, value: Element, base: str, offset: str) -> None:
         for word, place in zip(value, self._places(base, offset), strict=True):
-            self.lines.append(f"  store {self.vector} {word}, ptr {place}, align 8")
+            self.lines.append(f"  store {self.vector} {word}, ptr {place}, align {self.align}")
 
     def _places(self, base: str, offset: str) -> list[str]:
-        first = self.let(f"getelementptr i64, ptr {base}, i64 {offset}")
-        return [first] + [self.let(f"getelementptr i64, ptr {first}, i64 %far")] * (self.words - 1)
+        first = self.let(f"getelementptr {self.word}, ptr {base}, i64 {offset}")
+        return [first] + [self.let(f"getelementptr {self.word}, ptr {first}, i64 %far")] * (self.words - 1)
 
     def shuffle(self, value: Element, order: Sequence[int]) -> Element:
         mask = ", ".join(f"i32 {i}" for i in order)
@@ -49,7 +50,7 @@ class Network:
     def exchange(self, a: Element, b: Element) -> tuple[Element, Element]:
         """The smaller and the larger elements of two registers."""
         if self.words == 1:
-            low, high = (self.let(f"call {self.vector} @llvm.{op}.v{self.lanes}i64({self.vector} {a[0]}, {self.vector} {b[0]})") for op in ("smin", "smax"))
+            low, high = (self.let(f"call {self.vector} @llvm.{op}.v{self.lanes}{self.word}({self.vector} {a[0]}, {self.vector} {b[0]})") for op in ("smin", "smax"))
             return (low,), (high,)
         swaps = self._is_after(a, b)
         return self._select(swaps, b, a), self._select(swaps, a, b)
@@ -126,7 +127,7 @@ class Network:
         self._on_chunk("merge_chunk", lambda rows: self._merge(rows, self.chunk // 2))
         self._pass("mirror", self._mirror_step)
         self._pass("part", self._part_step)
-        self.lines.append(_SORT.format(symbol=self.symbol, chunk=self.chunk, twice=2 * self.chunk))
+        self.lines.append(_SORT.format(symbol=self.symbol, word=self.word, chunk=self.chunk, twice=2 * self.chunk))
         return "\n".join(self.lines)
 
     def _pass(self, name: str, step: Callable[[], None]) -> None:
@@ -166,7 +167,7 @@ sizes:
   br i1 %is_large, label %run, label %chunks
 run:
   %i = phi i64 [ 0, %sizes ], [ %next, %run ]
-  %q = getelementptr i64, ptr %p, i64 %i
+  %q = getelementptr {word}, ptr %p, i64 %i
   call void @{symbol}_part(ptr %q, i64 %far, i64 %size)
   %next = add i64 %i, %size
   %more = icmp slt i64 %next, %n
@@ -176,7 +177,7 @@ parted:
   br label %sizes
 chunks:
   %j = phi i64 [ 0, %sizes ], [ %next_j, %chunks ]
-  %r = getelementptr i64, ptr %p, i64 %j
+  %r = getelementptr {word}, ptr %p, i64 %j
   call void @{symbol}_merge_chunk(ptr %r, i64 %far)
   %next_j = add i64 %j, {chunk}
   %more_j = icmp slt i64 %next_j, %n
@@ -189,7 +190,7 @@ entry:
   br label %chunks
 chunks:
   %j = phi i64 [ 0, %entry ], [ %next_j, %chunks ]
-  %r = getelementptr i64, ptr %p, i64 %j
+  %r = getelementptr {word}, ptr %p, i64 %j
   call void @{symbol}_sort_chunk(ptr %r, i64 %far)
   %next_j = add i64 %j, {chunk}
   %more_j = icmp slt i64 %next_j, %n
@@ -200,11 +201,11 @@ sizes:
   br i1 %is_small, label %run, label %done
 run:
   %i = phi i64 [ 0, %sizes ], [ %next, %run ]
-  %q = getelementptr i64, ptr %p, i64 %i
+  %q = getelementptr {word}, ptr %p, i64 %i
   call void @{symbol}_mirror(ptr %q, i64 %far, i64 %size)
   %half = lshr i64 %size, 1
   call void @{symbol}_merge(ptr %q, i64 %far, i64 %half)
-  %second = getelementptr i64, ptr %q, i64 %half
+  %second = getelementptr {word}, ptr %q, i64 %half
   call void @{symbol}_merge(ptr %second, i64 %far, i64 %half)
   %next = add i64 %i, %size
   %more = icmp slt i64 %next, %n

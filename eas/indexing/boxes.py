@@ -10,7 +10,7 @@ from eas.indexing.affine import Affine
 from eas.indexing.forms import Forms
 from eas.indexing.linear import ONE, ZERO, Linear
 from eas.ir import Inst, Trait, Value
-from eas.trampoline import Definition, evaluate
+from eas.trampoline import Definition, evaluate, every, reached
 
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
@@ -85,11 +85,16 @@ class Box:
         return tuple(b for b in self.bounds if b.axis == axis and b.is_upper)
 
     def __and__(self, other: Box) -> Box:
-        bounds = dict.fromkeys((*self.bounds, *other.bounds))
+        return Box.conjunction((self, other))
+
+    @staticmethod
+    def conjunction(boxes: Sequence[Box]) -> Box:
+        """What is in all of them."""
+        bounds = dict.fromkeys([b for box in boxes for b in box.bounds])
         return Box(
             tuple(sorted(bounds, key=lambda b: (b.axis, b.is_upper))),
-            tuple(dict.fromkeys((*self.guards, *other.guards))),
-            tuple(dict.fromkeys((*self.residuals, *other.residuals))),
+            tuple(dict.fromkeys([g for box in boxes for g in box.guards])),
+            tuple(dict.fromkeys([r for box in boxes for r in box.residuals])),
         )
 
     def moved(self, where: Sequence[int]) -> Box:
@@ -123,6 +128,16 @@ class Boxes:
         """The lanes where `mask` is `truth`."""
         return evaluate(self._compute, (mask, truth), self._boxes)
 
+    def _parts(self, mask: Value, name: str) -> list[Value]:
+        """The operands of a chain of `and` or `or`: a box for each of its links would take time with the square of it."""
+
+        def links(v: Value) -> tuple[Value, ...]:
+            inst = self.forms.origin.get(v)
+            is_link = inst is not None and inst.op.name == name and (v is mask or not self.forms.ranges[v].is_single)
+            return inst.operands if inst is not None and is_link else ()
+
+        return [v for v in reached([mask], links) if not links(v)]
+
     def _compute(self, key: tuple[Value, bool]) -> Definition[tuple[Value, bool], Box]:
         mask, truth = key
         r = self.forms.ranges[mask]
@@ -135,7 +150,7 @@ class Boxes:
         if name == "not":
             return (yield inst.operands[0], not truth)
         if name == ("and" if truth else "or"):
-            return (yield inst.operands[0], truth) & (yield inst.operands[1], truth)
+            return Box.conjunction((yield from every([(v, truth) for v in self._parts(mask, name)])))
         if name in COMPARES:
             return self._compared(inst, truth)
         where = moved_axes(inst) if inst.op.has(Trait.SHAPE) else None

@@ -134,9 +134,7 @@ class Memory:
 
     def _written_places(self) -> tuple[Place, ...]:
         producer = {out: inst for inst in walk(self._body) for out in inst.outs}
-        return tuple(
-            self.place(i.operands[0], producer) for i in walk(self._body) if is_store(i.op)
-        )
+        return tuple(dict.fromkeys(self.place(i.operands[0], producer) for i in walk(self._body) if is_store(i.op)))
 
 
 def free_of(inst: Inst, values: set[Value]) -> bool:

@@ -27,6 +27,7 @@ from eas.schedule.nests import partition
 from eas.schedule.prefixes import is_in_order
 from eas.schedule.private_atomics import private_buffers
 from eas.schedule.program_order import order_nests, order_programs
+from eas.schedule.recompute_blocks import recompute_blocks
 from eas.schedule.reload_blocks import reload_blocks
 from eas.schedule.repeated_loads import mark_repeated_loads
 from eas.schedule.split_offsets import split_offsets
@@ -44,7 +45,7 @@ def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) ->
         module = contract_loops(module, target)
         module = join_programs(module, near_loops(module, target))
     module = turn_stores(_with_wide_loops(module, target))
-    module, copies = reload_blocks(module)
+    module, copies = recompute_blocks(*reload_blocks(module))
     module = mark_element_loops(mark_repeated_loads(module))
     module = partition(module, is_in_order, copies, hoists=True, one_by_one=True, near=near_loops(module, target))
     module = split_offsets(lower_nests(order_programs(order_nests(module)), target))

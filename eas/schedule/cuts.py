@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from eas.errors import Unsupported
 from eas.ir import Inst
-from eas.schedule import matrices, rows, simdgroups
+from eas.schedule import matrices, order_rows, rows, simdgroups
 from eas.schedule.loops import Program
 
 
@@ -28,6 +28,6 @@ _CUTS: dict[str, Callable[[Program, Inst], None]] = {
     "mma_zero": matrices.mma_zero,
     "device_print": rows.device_print,
     "scan": rows.scan,
-    "sort": rows.sort,
-    "topk": rows.topk,
+    "sort": order_rows.sort,
+    "topk": order_rows.topk,
 }

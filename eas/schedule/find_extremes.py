@@ -68,8 +68,9 @@ class Search:
 
     def __post_init__(self) -> None:
         self.e, self.reduction = self.nest.e, self.nest.reductions[0]
-        self.dtype = self.reduction.inst.operands[0].dtype
-        target = self.nest.p.target
+        target, dtype = self.nest.p.target, self.reduction.inst.operands[0].dtype
+        self.is_biased = dtype.nbytes == I64.dtype.nbytes and not (dtype.is_float or dtype.is_signed or target.has_unsigned_compares)
+        self.dtype = I64.dtype if self.is_biased else dtype
         self.lanes = max(_LEAST, target.vector_nbytes // self.dtype.nbytes)
         self.word = min(_WORD, target.most_lanes, _STEPS * self.lanes)
         steps = _NARROW_STEPS if self.dtype.is_int and self.dtype.nbytes < I32.dtype.nbytes else _STEPS
@@ -150,7 +151,16 @@ class Search:
             self.e.loc = inst.loc
             if inst is not self.reduction.inst:
                 member(elements, inst, index)
-        return elements.at(self.reduction.inst.operands[0], index)
+        value = elements.at(self.reduction.inst.operands[0], index)
+        return self._biased(cast(self.e, value, I64)) if self.is_biased and not is_again else value
+
+    def _biased(self, value: Value) -> Value:
+        """The signed number that is to others as the unsigned one of these bits is, and back."""
+        return self.e.emit("xor", value, self.e.const(I64.dtype.min, I64))
+
+    def _unbiased(self, best: Value) -> Value:
+        """The extreme, as the row has it."""
+        return cast(self.e, self._biased(best), Type(self.reduction.inst.operands[0].dtype)) if self.is_biased else best
 
     def _better(self, a: Value, b: Value) -> Value:
         """The extreme of two values without NaN: of floats one instruction that does not care for it."""
@@ -230,7 +240,7 @@ class Search:
             return [here, *flags]
 
         value, *nan = self._once([e.const(0, Type(self.dtype)), *[off] * self.dtype.is_float], lanes, extreme)
-        best, has_nan = self._fold(value, lanes), e.emit("vany", nan[0]) if nan else None
+        best, has_nan = self._unbiased(self._fold(value, lanes)), e.emit("vany", nan[0]) if nan else None
 
         def place(is_found: Callable[[Value], Value]) -> Value:
             hits = self._once([off] * vectors, lanes, lambda _: [is_found(self._vector(f, lanes, is_again=True)) for f in firsts])
@@ -242,43 +252,67 @@ class Search:
         return self._unless_nan(has_nan, lambda: place(lambda v: e.emit("eq", v, best)), lambda: place(self._is_nan))
 
     def _many(self, count: Value) -> list[Value]:
-        """The extreme of more elements than a word has bits: steps of some vectors, the last of which end with the row."""
+        """The extreme of more elements than a word has bits: steps of some vectors, the last of which ends with the row."""
         e, lanes, steps = self.e, self.lanes, self.steps
         size = steps * lanes
         whole = e.emit("and", e.emit("sub", count, e.const(1)), e.const(-size))
-        last = e.emit("sub", count, e.const(lanes))
 
-        def body(i: Value, *carried: Value) -> Sequence[Value]:
+        def body(i: Value, *values: Value) -> Sequence[Value]:
             first = e.mul(i, steps)
             vectors = [self._vector(e.add(first, e.const(k * lanes)), lanes) for k in range(steps)]
-            return self._step(carried, vectors, first if self.is_long else None)
+            if not self.is_long:
+                return self._step(values, vectors, None)
+            *carried, here = values
+            return [*self._step(carried, vectors, here), e.add(here, e.const(size, here.type))]
 
         def end(carried: Sequence[Value]) -> Sequence[Value]:
-            firsts = [e.emit("min", e.add(whole, e.const(k * lanes)), last) for k in range(steps)]
-            return self._step(carried, [self._vector(f, lanes) for f in firsts], whole if self.is_long else None)
+            first = e.emit("sub", count, e.const(size))
+            if size <= self.word:
+                vectors = [self._vector(e.add(first, e.const(k * lanes)), lanes) for k in range(steps)]
+            else:  # there may be fewer
+                first, last = e.emit("max", first, e.const(0)), e.emit("sub", count, e.const(lanes))
+                vectors = [self._vector(e.emit("min", e.add(first, e.const(k * lanes)), last), lanes) for k in range(steps)]
+            return self._step(carried, vectors, first if self.is_long else None)
 
         start = self._start()
-        region = e.region([I32, *(a.type for a in start)], body, ["i"])
+        counted = [*start, self.e.const(0, start[-1].type)] if self.is_long else start
+        region = e.region([I32, *(a.type for a in counted)], body, ["i"])
         ends = [e.const(0), e.emit("truncdiv", whole, e.const(steps))]
-        values = self._once(e.inst("loop", [*ends, *start], {"lanes": lanes}, [region]).outs, lanes, end)
+        steps_done = e.inst("loop", [*ends, *counted], {"lanes": lanes}, [region]).outs
+        values = self._once(steps_done[: len(start)], lanes, end)
         best = self._fold(values[0], lanes)
         has_nan = e.emit("vany", self._is_nan(values[1])) if self.dtype.is_float else None
-        first, stop = self._step_of(values, best, count, size) if self.is_long else (e.const(0), count)
-        place = lambda: self._find(first, stop, lambda v: e.emit("eq", v, best))  # noqa: E731
+        step = self._step_of(values, best) if self.is_long else e.const(0)
+        best = self._unbiased(best)
+
+        def place() -> Value:
+            is_best = lambda v: e.emit("eq", v, best)  # noqa: E731
+            if self.is_long and size <= self.word:
+                return self._find_bit(step, is_best)
+            return self._find(step, e.emit("min", e.emit("add", step, e.const(size)), count) if self.is_long else count, is_best)
+
         return self._unless_nan(has_nan, place, lambda: self._find(e.const(0), count, self._is_nan))
 
     def _is_nan(self, value: Value) -> Value:
         return self.e.emit("isnan", value)
 
-    def _step_of(self, values: Sequence[Value], best: Value, count: Value, size: int) -> tuple[Value, Value]:
-        """Where the first step that has the extreme starts and ends."""
+    def _step_of(self, values: Sequence[Value], best: Value) -> Value:
+        """Where the first step that has the extreme starts, unless NaN hides it."""
         e, places = self.e, values[-1]
         others = e.const(places.dtype.max, places.type)
         region = e.region([places.type, places.type], lambda a, b: [e.emit("min", a, b)])
         mine = e.emit("select", e.emit("eq", values[0], best), places, others)
-        first = cast(e, e.inst("hreduce", [mine], {"lanes": self.lanes}, [region]).out, I32)
-        first = e.emit("min", first, e.emit("sub", count, e.const(self.word)))  # NaN may hide the extreme
-        return first, e.emit("min", e.emit("add", first, e.const(size)), count)
+        return cast(e, e.inst("hreduce", [mine], {"lanes": self.lanes}, [region]).out, I32)
+
+    def _find_bit(self, base: Value, is_found: Callable[[Value], Value]) -> Value:
+        """The first position in a step for which a condition holds; it has no more elements than a word has bits, and there is one."""
+        e, off = self.e, self.e.const(False, TRUE)
+        firsts = [e.add(base, e.const(k * self.lanes)) for k in range(self.steps)]
+        hits = self._once([off] * self.steps, self.lanes, lambda _: [is_found(self._vector(f, self.lanes, is_again=True)) for f in firsts])
+        word = e.const(0, I64)
+        for k, hit in enumerate(hits):
+            word = e.emit("or", word, e.emit("lane_bits", hit, e.const(k * self.lanes)))
+        return e.add(base, cast(e, e.emit("ctz", word), I32))
 
     def _find(self, first: Value, stop: Value, is_found: Callable[[Value], Value]) -> Value:
         """The first position between two for which a condition holds."""

@@ -39,7 +39,7 @@ def plan_interior(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], Non
 
 
 def _may_have_border(nest: NestLoops) -> bool:
-    if nest.rank == 1 or nest.p.in_rows or nest.reductions or nest.scans or nest.counters or nest.lanes == 1:
+    if nest.rank == 1 or nest.p.in_rows or nest.reductions or nest.scans or nest.counters or nest.lanes == 1 or nest.p.is_long:
         return False
     return tuple(nest.order) == tuple(range(nest.rank))
 

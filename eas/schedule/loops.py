@@ -28,6 +28,8 @@ from eas.schedule.turned_nests import lower_turned_nest, turned_nests
 from eas.types import Shape, Type
 
 _MANY_NESTS = 32
+_HUNDREDS = 200
+_LONG, _VERY_LONG = 1000, 3000  # instructions
 
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
@@ -41,9 +43,13 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     lowering.turned = turned_nests(module, target)
     lowering.in_rows, lowering.walk = bool(module.attr("rows")), module.attr("walk", 1)
     lowering.next_program = NextProgram(module, target)
-    lowering.has_many_nests = sum(inst.op.name == "nest" for inst in walk(module.body)) > _MANY_NESTS
+    insts = list(walk(module.body))
+    count = sum(inst.op.name == "nest" for inst in insts)
+    lowering.has_many_nests, lowering.has_hundreds_of_nests = count > _MANY_NESTS, count > _HUNDREDS
+    lowering.is_long, lowering.is_very_long = count > _HUNDREDS or len(insts) > _LONG, len(insts) > _VERY_LONG
     body = lowering.program(module.body)
-    return module.with_body(body).with_attrs(scheduled="loops")
+    module = module.with_body(body).with_attrs(scheduled="loops")
+    return module.with_attrs(long=True) if lowering.is_long else module
 
 
 class Program(Statements):
@@ -62,6 +68,9 @@ class Program(Statements):
         self.walk = 1  # the tiles side by side of which a row is one
         self.next_program: NextProgram | None = None
         self.has_many_nests = False  # so that copies of their loops for special cases are not worth the time to compile them
+        self.has_hundreds_of_nests = False  # so that a loop without masks beside the one with masks is not, either
+        self.is_long = False  # as `has_many_nests`, and also of other special cases
+        self.is_very_long = False  # so that vectors are single registers, too: LLVM takes its time for each
         self.turned: dict[Inst, int] = {}  # nests whose results lie along another axis than their last
 
     # --- statements -------------------------------------------------------------------------

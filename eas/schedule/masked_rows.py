@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from eas.ir import Value
+from eas.ir import Trait, Value
 from eas.schedule.masks import Bounds
 from eas.schedule.members import masks_are_slow
 from eas.schedule.row_parts import Gap, Row
@@ -31,8 +31,14 @@ def plan_unmasked(nest: NestLoops, row: Row) -> Callable[[], None] | None:
 
 
 def plan_parts(nest: NestLoops, row: Row) -> Callable[[], None]:
-    """The part in which the masks of `known` hold, then those in which they may not."""
-    return lambda: emit_parts(nest, row)
+    """The part in which the masks of `known` hold, then those in which they may not; of very long kernels only the latter."""
+    return lambda: emit_parts(nest, row, _has_full(nest))
+
+
+def _has_full(nest: NestLoops) -> bool:
+    """Whether the part in which all masks hold has loops of its own."""
+    are_slow = masks_are_slow(nest.insts(), nest.p.target) or any(inst.op.has(Trait.ATOMIC) for inst in nest.insts())
+    return are_slow or not (nest.p.has_hundreds_of_nests or nest.p.is_very_long)
 
 
 def emit_parts(nest: NestLoops, row: Row, has_full: bool = True) -> None:

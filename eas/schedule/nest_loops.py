@@ -141,7 +141,7 @@ class NestLoops:
             return lanes_of(self)
         loads = sum(inst.op.name == "load" for inst in self.members)
         is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
-        registers = 2 if is_much else 4
+        registers = 1 if self.p.is_very_long else 2 if is_much else 4
         lanes = self.p.target.vector_nbytes * registers // widest
         if any(map(_updates_much, self.members)):
             lanes = min(lanes, MOST_UPDATES)
@@ -226,7 +226,8 @@ class NestLoops:
         if self.p.walk > 1:
             bounds.end_at(self.e.mul(self.e.emit("programs_left"), self.block))
         start = self.index(bases, self.e.const(0), 2)
-        self.runs.plan(start, least_run(self))
+        if not self.p.is_long:
+            self.runs.plan(start, least_run(self))
         elements = self.elements()
         masks = [m for inst in self.insts() if (m := mask_of(inst)) is not None]
         for mask in masks:
@@ -271,7 +272,7 @@ class NestLoops:
 
     def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
         """The stores that may bypass the cache, where that is worth it."""
-        if self.p.has_many_nests or not is_worth_streaming(self.members):
+        if self.p.has_many_nests or self.p.is_long or not is_worth_streaming(self.members):
             return []
         elements, first = self.elements(), self.index(bases, self.e.const(0), 2)
         return [i for i in self.members if is_stream(self.p, i, elements, first, self.lanes, self.extent)]

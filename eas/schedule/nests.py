@@ -95,6 +95,11 @@ class _Facts:
             for operand in inst.operands:
                 self.users.setdefault(operand, []).append(inst)
 
+    def repeats(self, load: Inst, members: Collection[Inst]) -> bool:
+        """Whether it repeats, perhaps by way of others, a load that is one of these."""
+        first = self.copies.get(load)
+        return first is not None and (first in members or self.repeats(first, members))
+
     def _are_different(self, pointer: Value) -> bool:
         if pointer not in self._different:
             self._different[pointer] = self.addresses.are_different(pointer)
@@ -370,13 +375,13 @@ class _Partition:
                         return False  # other elements than the one at hand
                 elif operand in group.derived and not (user is inst and operand in group.addresses):
                     return False
-        if self.facts.copies.get(inst) in group.members or (_is_carried(inst) and group.num_carried >= _MOST_CARRIED):
+        if self.facts.repeats(inst, group.members) or (_is_carried(inst) and group.num_carried >= _MOST_CARRIED):
             return False
         return not group.memory.conflicts(inst, self.facts.may_alias)
 
     def _waits_for(self, inst: Inst, group: _Group) -> bool:
         """Whether an instruction outside of the nest must come after it, or is a load repeated after it."""
-        if self.facts.copies.get(inst) in group.members:
+        if self.facts.repeats(inst, group.members):
             return True
         if any(group.reaches(operand) for user in with_inner(inst) for operand in user.operands):
             return True

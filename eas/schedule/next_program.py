@@ -45,6 +45,8 @@ class NextProgram:
         pointer, e = load.operands[0], elements.e
         nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
         row_nbytes, level = math.prod(pointer.shape) * nbytes, 1
+        if is_again == "more":  # the load that it repeats has asked
+            return
         if is_again and row_nbytes <= self._most_nbytes:
             level = 1 if row_nbytes <= self._near_nbytes and not self._along(pointer) else 2
             steps = [self._short(elements, pointer, self._step(elements, term)) for term in self._moved(pointer) or ()]

@@ -31,7 +31,7 @@ def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     if bounds.starts or nest.runs.modes or nest.extent < nest.lanes or not is_repeatable(nest):
         return None
     masks = [mask_of(inst) for inst in nest.insts() if inst.op.name == "store"]
-    if bounds.lanes and not nest.p.has_many_nests and all(mask is not None and _ends(mask, row) for mask in masks):
+    if bounds.lanes and not (nest.p.has_many_nests or nest.p.is_long) and all(mask is not None and _ends(mask, row) for mask in masks):
         return lambda: _overlap(nest, row, bounds.stop(nest.extent), len(bounds.lanes) == 1)
     return (lambda: _overlap(nest, row, row.end, not bounds.lanes)) if bounds.span is not None else None
 

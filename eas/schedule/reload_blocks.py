@@ -16,38 +16,46 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
     Also which load each of these repeats, so that the partition keeps them apart. The row is in the cache either way; a copy would be written, read and take as much of it again.
     Only for whole words in memory that nobody writes, read in runs.
     """
-    users: dict[Value, list[Inst]] = {}
-    for inst in walk(module.body):
-        for operand in inst.operands:
-            users.setdefault(operand, []).append(inst)
-    if not any(_may_repeat(inst, users) for inst in walk(module.body)):
+    users = users_of(module)
+    if not any(_is_block_of_words(inst, users) for inst in walk(module.body)):
         return module, {}
-    facts = _Facts(module, users)
+    facts = LoadFacts(module, users)
     copies: dict[Inst, Inst] = {}
     return module.with_body(_reloaded(module.body, facts, copies)), copies
 
 
-class _Facts:
+def users_of(module: IRModule) -> dict[Value, list[Inst]]:
+    """Who reads each value."""
+    users: dict[Value, list[Inst]] = {}
+    for inst in walk(module.body):
+        for operand in inst.operands:
+            users.setdefault(operand, []).append(inst)
+    return users
+
+
+class LoadFacts:
     """What is known of the loads of a module."""
 
     def __init__(self, module: IRModule, users: dict[Value, list[Inst]]) -> None:
         self.users = users
         self._memory, self._accesses = Memory(module), analyse(module)
-        self._producer = {out: inst for inst in walk(module.body) for out in inst.outs}
+        self.producer = {out: inst for inst in walk(module.body) for out in inst.outs}
 
-    def is_run_of_constants(self, load: Inst) -> bool:
-        """Whether neighbours in memory are read, which nobody writes."""
+    def may_repeat(self, load: Inst) -> bool:
+        """Whether neighbours in memory are read, which nobody writes, and nobody needs more than one of them at a time."""
+        if not _is_block_of_words(load, self.users):
+            return False
         (access,) = self._accesses.of(load)
         is_run = access.is_affine and access.contiguous_axis == len(load.out.shape) - 1
-        return is_run and self._memory.is_stable(self._memory.place(load.operands[0], self._producer))
+        return is_run and self._memory.is_stable(self._memory.place(load.operands[0], self.producer))
 
 
-def _reloaded(region: Region, facts: _Facts, copies: dict[Inst, Inst]) -> Region:
+def _reloaded(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Region:
     """The region and those inside it, with the loads repeated; `copies` learns which."""
     wanted: dict[Inst, list[Inst]] = {}
-    body = _Body(region.body)
+    body = Body(region.body)
     for load in region.body:
-        if _may_repeat(load, facts.users) and facts.is_run_of_constants(load):
+        if facts.may_repeat(load):
             for user in body.waiting(load, facts.users.get(load.out, [])):
                 wanted.setdefault(user, []).append(load)
     made: list[Inst] = []
@@ -63,14 +71,14 @@ def _reloaded(region: Region, facts: _Facts, copies: dict[Inst, Inst]) -> Region
     return replace(region, body=tuple(made))
 
 
-def _may_repeat(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
+def _is_block_of_words(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
     """A block of words of which nobody needs more than one element at a time."""
     if inst.op.name != "load" or not inst.out.shape or inst.out.dtype.nbytes < 4:
         return False
     return all(u.op.name == "reduce" or u.op.has(Trait.ELEMENTWISE) for u in users.get(inst.out, ()))
 
 
-class _Body:
+class Body:
     """The instructions of a region, each with what it needs."""
 
     def __init__(self, body: tuple[Inst, ...]) -> None:

@@ -1,10 +1,9 @@
-"""CPU lowerings along one axis of a block: scans, sorting, prints."""
+"""CPU lowerings along one axis of a block: scans, prints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eas import dtypes
 from eas.ir import Inst, Value
 from eas.passes.rewriting import clone_region
 from eas.schedule.combines import identity, inline, may_reorder
@@ -12,8 +11,6 @@ from eas.schedule.elements import I32, Index, Slot
 from eas.schedule.loops import Program
 from eas.schedule.statements import moved_back, moved_last
 from eas.types import Shape, Type
-
-_SORT_LANES = 4  # at least: words of narrower registers are sorted as pairs of them
 
 
 def loop(
@@ -188,71 +185,6 @@ def vectors(p: Program, extent: int, lanes: int, body: Callable[[Value, int], No
 
 def _zero(value: Value) -> object:
     return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
-
-
-def sort(p: Program, inst: Inst) -> None:
-    axis = inst["axis"] % len(inst.operands[0].shape)
-    keys, *payloads = (moved_last(p, v, axis) for v in inst.operands)
-    keys, n = _in_memory(p, keys), keys.shape[-1]
-    order = _order(p, keys, n, inst["descending"])
-    for old, block in zip(inst.outs, (keys, *payloads), strict=True):
-        result = Value(block.type)
-        _take(p, result, block, order, n)
-        moved_back(p, old, result, axis)
-
-
-def topk(p: Program, inst: Inst) -> None:
-    axis = inst["axis"] % len(inst.operands[0].shape)
-    keys = _in_memory(p, moved_last(p, inst.operands[0], axis))
-    order = _order(p, keys, inst["k"], inst["largest"])
-    values, places = (Value(Type(old.dtype, order.shape)) for old in inst.outs)
-    _take(p, values, keys, order, inst["k"])
-    p.slots[places] = order
-    for old, result in zip(inst.outs, (values, places), strict=True):
-        moved_back(p, old, result, axis)
-
-
-def _in_memory(p: Program, value: Value) -> Value:
-    """The same block, in a slot."""
-    held = Value(value.type)
-    p.slots[held] = p.materialise(value)
-    return held
-
-
-def _order(p: Program, keys: Value, count: int, descending: bool) -> Slot:
-    """The positions of the first `count` elements along the last axis, in their order."""
-    slot, n = p.slots[keys], keys.shape[-1]
-    order = p.new_slot((*keys.shape[:-1], count), dtypes.i32)
-    lanes = max(_SORT_LANES, p.target.vector_nbytes // dtypes.i64.nbytes)
-    whole, few = (max(lanes, 1 << (extent - 1).bit_length()) for extent in (n, max(count, 8 * lanes)))
-    size = few if 4 * few <= whole else whole  # a few of many: the best so far meet as many of the others
-    words = 1 if keys.dtype.nbytes <= 4 else 2
-    work = p.new_slot((words * 2 * size if size < whole or words > 1 else size,), dtypes.i64)
-    attrs = {"n": n, "count": count, "size": size, "lanes": lanes, "descending": descending}
-
-    def row(at: tuple[Index, ...]) -> None:
-        elements = p.elements()
-        pointers = [elements.address(s, (*at, Index()))[0] for s in (slot, order)]
-        p.e.inst("sort_row", [*pointers, work.pointer], attrs)
-
-    rows(p, slot.shape, row)
-    return order
-
-
-def _take(p: Program, result: Value, source: Value, index: Slot, n: int) -> None:
-    """The rows of a block in the order that `index` says."""
-    slot = p.slot_for(result)
-
-    def row(at: tuple[Index, ...]) -> None:
-        def step(i: Value) -> None:
-            elements = p.elements()
-            where = elements.read(index, (*at, Index(i)))
-            value = elements.at(source, (*at, Index(where)))
-            p.e.inst("store", [elements.address(slot, (*at, Index(i)))[0], value])
-
-        p.counted(n, step)
-
-    rows(p, slot.shape, row)
 
 
 def device_print(p: Program, inst: Inst) -> None:

@@ -9,6 +9,7 @@ loop carries: the loop carries beside it how far its slot is filled, and the con
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -57,24 +58,27 @@ def readers_know_tails(module: IRModule) -> tuple[set[Value], set[tuple[Inst, in
 def _carried_beside(loop: Inst, uses: dict[Value, int]) -> Iterator[int]:
     """The carried blocks that nests make, and that only nests and the next iteration read."""
     body = loop.regions[-1]
+    beside = [_beside(r) for r in loop.regions]
     made = {v: nest["shape"] for nest in body.body if nest.op.name == "nest" for v in nest.outs}
     for i, value in enumerate(body.yields):
         shape = loop.outs[i].shape
         if len(shape) != 1 or made.get(value) != shape:
             continue
-        params = [(r, r.params[len(r.params) - len(loop.outs) + i]) for r in loop.regions]
-        if _beside(body, value) + 1 == uses.get(value, 0) and all(_beside(r, p) == uses.get(p, 0) for r, p in params):
+        params = [r.params[len(r.params) - len(loop.outs) + i] for r in loop.regions]
+        if beside[-1][value] + 1 == uses.get(value, 0) and all(reads[p] == uses.get(p, 0) for reads, p in zip(beside, params, strict=True)):
             yield i
 
 
-def _beside(region: Region, value: Value) -> int:
-    """How often the nests of a region read a block position by position."""
-    return sum(
-        inst.operands.count(value)
+def _beside(region: Region) -> Counter[Value]:
+    """How often the nests of a region read each block position by position."""
+    return Counter(
+        v
         for nest in region.body
-        if nest.op.name == "nest" and nest["shape"] == value.shape
+        if nest.op.name == "nest"
         for inst in nest.regions[0].body[:-1]
         if inst.op.has(Trait.ELEMENTWISE) or inst.op.name in ("reduce", "store")
+        for v in inst.operands
+        if v.shape == nest["shape"]
     )
 
 
@@ -87,9 +91,10 @@ def _regions(region: Region) -> Iterator[Region]:
 
 
 def _read_beside(region: Region, uses: dict[Value, int]) -> Iterator[Value]:
+    beside = _beside(region)
     for inst in region.body:
         if inst.op.name in ("nest", "for", "while"):
-            yield from (v for v in inst.outs if len(v.shape) == 1 and _beside(region, v) == uses.get(v, 0))
+            yield from (v for v in inst.outs if len(v.shape) == 1 and beside[v] == uses.get(v, 0))
 
 
 def nothing(value: Value) -> object:

@@ -59,6 +59,7 @@ class CpuTarget:
     has_permutes: bool = True  # eight elements of 32 bits are permuted by a register
     has_mask_registers: bool = False  # masks of lanes have registers of their own
     has_narrow_masks: bool = False  # masked 8-bit and 16-bit loads and stores are one instruction (avx512bw)
+    has_unsigned_compares: bool = True  # of lanes of 64 bits; of narrower ones all have minimum and maximum
     has_f16: bool = True  # f16 and f32 are converted by an instruction
     caches: Caches = field(default_factory=Caches)
 
@@ -109,8 +110,8 @@ class CpuTarget:
 
 
 _LINUX_X86, _LINUX_ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-SSE = CpuTarget("sse4.2", 16, 16, _LINUX_X86, "x86-64-v2", "", False, False, has_f16=False)
-AVX2 = CpuTarget("avx2", 32, 16, _LINUX_X86, "x86-64-v3")
+SSE = CpuTarget("sse4.2", 16, 16, _LINUX_X86, "x86-64-v2", "", False, False, has_unsigned_compares=False, has_f16=False)
+AVX2 = CpuTarget("avx2", 32, 16, _LINUX_X86, "x86-64-v3", has_unsigned_compares=False)
 AVX512 = CpuTarget("avx512", 64, 32, _LINUX_X86, "x86-64-v4", has_mask_registers=True, has_narrow_masks=True)
 NEON = CpuTarget("neon", 16, 32, _LINUX_ARM, "apple-m1", has_cheap_masks=False, has_permutes=False)
 

@@ -11,6 +11,7 @@ import eas
 from eas import dtypes, mk
 from eas.dtypes import DType
 from eas.ops import TABLE
+from eas.schedule.target import CpuTarget
 from tests.backend.formats import assert_identical, buffer, contents, poison, sample, wrapped
 from tests.backend.launches import METAL, launch, need_dtype, op_groups, op_names
 
@@ -224,3 +225,97 @@ def test_bins_of_which_threads_may_keep_copies(backend, op):
                 want[i % count] = update(want[i % count], value)
             want = [v if dtype.is_float else wrapped(v, dtype) for v in want]
             assert_identical(contents(bins), contents(buffer(want, dtype)), dtype, False, f"{op} {dtype} {count}")
+
+
+def test_sums_of_zeros_keep_their_sign(backend):
+    """0.0 and -0.0 are 0.0, two times -0.0 is -0.0, in a copy as in the buffer itself."""
+    count, n = 4, 4 * BLOCK
+    for value, start, sign in ((0.0, -0.0, False), (-0.0, -0.0, True), (-0.0, 0.0, False)):
+        bins = np.full(count, start, np.float32)
+        launch(backend, tally_kernel, np.full(n, value, np.float32), bins, n, count, grid=4, F=mk.atomic_add)
+        assert np.signbit(bins).tolist() == [sign] * count, f"{start} + {value}"
+
+
+@eas.kernel
+def two_tallies_kernel(x, bins, others, n, count):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.atomic_add(bins, i % count, mk.load(x, i, i < n), mask=i < n)
+    mk.atomic_add(others, (i + 1) % count, mk.load(x, i, i < n), mask=i < n)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32])
+def test_copies_fit_their_room(monkeypatch, dtype):
+    """Two buffers around the size up to which a thread keeps copies: larger ones would lie in each other, and behind their memory."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("EAS_CACHE", "0")
+    monkeypatch.setenv("EAS_BACKEND", "cpu")
+    monkeypatch.setattr(CpuTarget, "copy_nbytes", 128)
+    kernel, n, room = eas.kernel(two_tallies_kernel.fn), 100 * BLOCK - 3, 128 // np.dtype(dtype).itemsize
+    x = np.random.default_rng(room).integers(0, 3, n).astype(dtype)
+    for count in (room - 1, room, room + 1, 2 * room, 4 * room):
+        bins, others = np.ones(count, dtype), np.zeros(count, dtype)
+        kernel(x, bins, others, n, count, _grid=100)
+        places = np.arange(n) % count
+        np.testing.assert_array_equal(bins, 1 + np.bincount(places, x, count).astype(dtype))
+        np.testing.assert_array_equal(others, np.bincount((np.arange(n) + 1) % count, x, count).astype(dtype))
+
+
+@eas.kernel
+def in_order_kernel(cells, found, SIZE: eas.constexpr):
+    """What comes second in a program finds what all lanes did first, in every lane."""
+    i = mk.arange(0, SIZE)
+    mk.atomic_add(cells, i % 3, 1)
+    mk.store(found, i, mk.atomic_max(cells, i % 3, 0))
+    mk.atomic_add(cells, i % 3, -2)
+    mk.store(found + SIZE, i, mk.load(cells, i % 3))
+
+
+def test_atomics_of_a_program_come_one_after_the_other(backend):
+    size = 256
+    cells, found = np.zeros(3, np.int32), np.full(2 * size, -1, np.int32)
+    launch(backend, in_order_kernel, cells, found, grid=1, SIZE=size)
+    each = np.bincount(np.arange(size) % 3)
+    np.testing.assert_array_equal(found.reshape(2, size), np.stack([each, -each])[:, np.arange(size) % 3])
+
+
+@eas.kernel
+def shared_cells_kernel(x, start, out, found, FS: eas.constexpr, CELLS: eas.constexpr, THREADS: eas.constexpr):
+    """As `meeting_kernel`, in the memory of a threadgroup: neighbours share a word."""
+    t = mk.tid(0, THREADS)
+    for k, update in enumerate(FS):
+        cells = mk.alloc_tg(CELLS, x.dtype)
+        if t < CELLS:
+            mk.store(cells + t, mk.load(start + t))
+        mk.barrier()
+        if t % CELLS != 1:
+            update(cells + t % CELLS, mk.load(x + t))
+        mk.barrier()
+        if t < CELLS:
+            mk.store(out + k * CELLS + t, mk.load(cells + t))
+        own = mk.alloc_tg(THREADS, x.dtype)
+        mk.store(own + t, mk.load(x + t))
+        mk.barrier()  # an update of a narrow cell is one of its word, so of the neighbour's cell
+        mk.store(found + k * THREADS + t, update(own + t, mk.load(x + THREADS - 1 - t)))
+        mk.barrier()
+        mk.store(found + (len(FS) + k) * THREADS + t, mk.load(own + t))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.u8, dtypes.i8, dtypes.i16, dtypes.u16, dtypes.i32, dtypes.u32, dtypes.f16, dtypes.bf16, dtypes.f32], ids=str)
+def test_cells_of_a_threadgroup(backend, dtype):
+    cells, threads = 7, 64
+    ops = [op for op in UPDATES if op != "atomic_xchg" and dtype in TABLE[op].dtypes]
+    values, start = small(dtype, threads, 8), small(dtype, cells, 9)
+    out, found = poison(len(ops) * cells, dtype), poison(2 * len(ops) * threads, dtype)
+    meta = {"FS": tuple(UPDATES[op][0] for op in ops), "CELLS": cells, "THREADS": threads}
+    launch(backend, shared_cells_kernel, buffer(values, dtype), buffer(start, dtype), out, found, grid=1, **meta)
+    old, new = contents(found).reshape(2, len(ops), threads)
+    for k, op in enumerate(ops):
+        want = list(start)
+        for t, value in enumerate(values):
+            if t % cells != 1:
+                want[t % cells] = UPDATES[op][1](want[t % cells], value)
+        after = [UPDATES[op][1](a, b) for a, b in zip(values, values[::-1], strict=True)]
+        want, after = ([v if dtype.is_float else wrapped(v, dtype) for v in some] for some in (want, after))
+        assert_identical(contents(out)[k * cells : (k + 1) * cells], contents(buffer(want, dtype)), dtype, False, op)
+        assert_identical(old[k], contents(buffer(values, dtype)), dtype, False, op)
+        assert_identical(new[k], contents(buffer(after, dtype)), dtype, False, op)

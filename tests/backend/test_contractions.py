@@ -270,3 +270,28 @@ def test_elements_behind_the_edges_that_are_seen(backend, form):
     counts = np.array([[min(bm, m - i * bm) * min(bn, n - j * bn) for j in range(2)] for i in range(2)])
     want = {"assert": 0 * counts, "sum": 5 * (bm * bn - counts), "max": 0 * counts + 5 * bm * bn}[form]
     np.testing.assert_array_equal(seen, want)
+
+
+@eas.kernel
+def product_with_others(a, b, c, M, N, K, IS_WHOLE: eas.constexpr, LEFT: eas.constexpr, RIGHT: eas.constexpr, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Behind the edges operands are numbers that the caller chooses."""
+    rows, cols = mk.program_id(1) * BM + mk.arange(0, BM), mk.program_id(0) * BN + mk.arange(0, BN)
+    acc = mk.zeros([BM, BN], mk.f32)
+    for first in range(0, K, BK):
+        k = first + mk.arange(0, BK)
+        left = mk.load(a, rows[:, None] * K + k[None, :], (rows < M)[:, None] & (k < K)[None, :], LEFT)
+        right = mk.load(b, k[:, None] * N + cols[None, :], (k < K)[:, None] & (cols < N)[None, :], RIGHT)
+        acc = mk.dot(left, right, acc)
+    mk.store(c, rows[:, None] * 32 + cols[None, :], acc, None if IS_WHOLE else (rows < M)[:, None] & (cols < N)[None, :])
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (1, 0), (0, 2), (1, 2)])
+def test_what_is_behind_the_edges_takes_part(backend, left, right, is_whole):
+    (m, k, n), block = (13, 21, 27), 16
+    a, b = (small_integers(*s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((16, 32), np.nan, np.float32)
+    launch(backend, product_with_others, a, b, c, m, n, k, grid=(2, 1), IS_WHOLE=is_whole, LEFT=left, RIGHT=right, BM=block, BN=block, BK=block)
+    wide = [np.pad(x, [(0, up - size) for up, size in zip(shape, x.shape, strict=True)], constant_values=v) for x, shape, v in ((a, (16, 32), left), (b, (32, 32), right))]
+    seen = np.s_[:] if is_whole else np.s_[:m, :n]
+    np.testing.assert_array_equal(c[seen], (wide[0] @ wide[1])[seen])

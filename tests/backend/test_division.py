@@ -50,3 +50,27 @@ def test_division_by_the_position(backend):
     got = np.empty_like(x)
     launch(backend, divide_by_lane_kernel, x, got, grid=1, BLOCK=N)
     np.testing.assert_array_equal(got, [0, *(int(v) // i for i, v in enumerate(x) if i)])
+
+
+@eas.kernel
+def divide_positions_kernel(quotients, rests, width, STARTS: mk.constexpr, DIVISORS: mk.constexpr, BLOCK: mk.constexpr):
+    """Positions of which the compiler knows the first: just below zero, zero, and just above; by numbers and by an argument."""
+    offs = mk.arange(0, BLOCK)
+    for j, start in enumerate(STARTS):
+        for k, divisor in enumerate((*DIVISORS, width)):
+            at = (j * (len(DIVISORS) + 1) + k) * BLOCK + offs
+            mk.store(quotients, at, (offs + start) // divisor)
+            mk.store(rests, at, (offs + start) % divisor)
+
+
+def test_positions_from_around_zero(backend):
+    """What is never negative is divided as unsigned; -1 would be the largest of all."""
+    starts, divisors, block = (-130, -2, -1, 0, 1), (1, 3, 8, 100), 128
+    quotients, rests = (np.empty((len(starts), len(divisors) + 1, block), np.int32) for _ in range(2))
+    for width in (5, 7, 16, 100, 1000, 0, -1, -5):
+        launch(backend, divide_positions_kernel, quotients, rests, width, grid=1, STARTS=starts, DIVISORS=divisors, BLOCK=block)
+        for j, start in enumerate(starts):
+            x = start + np.arange(block)
+            for k, divisor in enumerate((*divisors, width)):
+                want = (x // divisor, x % divisor) if divisor else (0 * x, 0 * x)
+                np.testing.assert_array_equal((quotients[j, k], rests[j, k]), want, f"from {start} by {divisor}")

@@ -210,6 +210,46 @@ def test_offsets_extend_by_their_sign(backend, dtype, form):
         np.testing.assert_array_equal(out, want, f"from {first}")
 
 
+@eas.kernel
+def wrapping_kernel(x, out, first, FORM: eas.constexpr, BLOCK: eas.constexpr):
+    """Offsets of 32 bits that pass 2**32 in the middle of a block; in front of that they are far behind the buffer."""
+    j = mk.arange(0, BLOCK)
+    i = mk.cast(j, mk.u32)
+    first = mk.cast(first, mk.u32)
+    if FORM == "sum":
+        at = (i + first) + i
+    elif FORM == "difference":
+        at = (first + i * 3) - i
+    elif FORM == "product":
+        at = i * 2 + first
+    elif FORM == "doubled":
+        at = (i + first) * 2
+    elif FORM == "more":
+        at = first + i + i + i - i
+    else:
+        at = first + i
+    small = at < 3 * BLOCK
+    if FORM == "pointers":
+        mk.store(out, j, mk.load((x + j) + at, mask=small, other=-1))
+        mk.store(out + BLOCK, j, mk.load(x + (mk.cast(j, mk.i64) + mk.cast(at, mk.i64)), mask=small, other=-1))
+    else:
+        mk.store(out, j, mk.load(x + at, mask=small, other=-1))
+        mk.store(out + BLOCK, j, mk.load(x + mk.cast(at, mk.i64), mask=small, other=-1))
+
+
+@pytest.mark.parametrize("form", ["sum", "difference", "product", "doubled", "more", "pointers"])
+def test_offsets_that_pass_their_end_start_again(backend, form):
+    block = 64
+    x = np.arange(4 * block, dtype=np.int32)
+    for back in (0, 1, 8, 31, 64, 127, 200):
+        first, j = -back % 2**32, np.arange(block)
+        at = {"doubled": (j + first) * 2, "pointers": j + first}.get(form, 2 * j + first) % 2**32
+        out = np.zeros(2 * block, np.int32)
+        launch(backend, wrapping_kernel, x, out, np.uint32(first), grid=1, FORM=form, BLOCK=block)
+        want = np.where(at < 3 * block, at + (j if form == "pointers" else 0), -1)
+        np.testing.assert_array_equal(out, np.concatenate([want, want]), f"{back} before the end")
+
+
 # --- what reductions start from ---------------------------------------------------------------------
 
 

@@ -9,12 +9,14 @@ import sys
 import numpy as np
 import pytest
 
+import eas
 from eas.testing import assert_close
 from examples import (
     add,
     flash_attention,
     histogram,
     layer_norm,
+    lazy,
     matmul,
     prefix_sum,
     softmax,
@@ -23,7 +25,7 @@ from examples import (
 )
 from tests.backend.launches import launch
 
-EXAMPLES = ["add", "flash_attention", "histogram", "layer_norm", "matmul", "prefix_sum", "softmax", "thread_matmul", "thread_reduction"]
+EXAMPLES = ["add", "flash_attention", "histogram", "layer_norm", "lazy", "matmul", "prefix_sum", "softmax", "thread_matmul", "thread_reduction"]
 
 
 def normal(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
@@ -126,6 +128,13 @@ def test_thread_matmul(backend, shape, dtype):
     m, n, k = shape
     a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype, seed=1)
     assert_close(thread_matmul.matmul(a, b), a.astype(np.float64) @ b.astype(np.float64), "f32", scale=math.sqrt(k + 1))
+
+
+@pytest.mark.parametrize(("rows", "width"), [(1, 8), (7, 33), (64, 64)])
+def test_lazy_block(backend, rows, width):
+    given = lazy.arrays(rows, width)
+    made = lazy.block(*map(eas.tensor, given))
+    assert_close(made.numpy(), lazy.reference(*given), "f32", scale=8 * math.sqrt(4 * width + 1))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -310,3 +310,25 @@ def test_quotients_in_another_order(backend):
         over = [np.zeros_like(i) if d == 0 else i // d for d in (a, b)]
         quotient = over[1] // a if a else np.zeros_like(i)
         np.testing.assert_array_equal(out - first, quotient * b + (over[0] % b if b else 0), f"{a}, {b}")
+
+
+@eas.kernel
+def divided_reads_kernel(x, out, width, STEPS: eas.constexpr, BLOCK: eas.constexpr):
+    """Elements at quotients and remainders of what counts up by one, by more, and down: only of the first neighbours are neighbours."""
+    i = mk.arange(0, BLOCK)
+    for k, step in enumerate(STEPS):
+        at = i * step if step > 0 else (BLOCK - 1 - i) * -step
+        mk.store(out, 2 * k * BLOCK + i, mk.load(x, at // width))
+        mk.store(out, (2 * k + 1) * BLOCK + i, mk.load(x, at % width))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_reads_at_quotients_of_any_step(backend, dtype):
+    steps, block = (1, 2, 3, 8, -1, -2), 64
+    x = np.random.default_rng(3).integers(-99, 99, 8 * block).astype(dtype)
+    for width in (1, 3, 5, 7, 8, 9, 31, 200):
+        out = np.zeros((len(steps), 2, block), dtype)
+        launch(backend, divided_reads_kernel, x, out, width, grid=1, STEPS=steps, BLOCK=block)
+        for k, step in enumerate(steps):
+            at = np.arange(block) * step if step > 0 else (block - 1 - np.arange(block)) * -step
+            np.testing.assert_array_equal(out[k], [x[at // width], x[at % width]], f"step {step}, width {width}")

@@ -235,6 +235,24 @@ def test_rows_that_are_reduced_scanned_and_sorted(places, dtype):
             np.testing.assert_array_equal(sort, np.sort(x, axis=1))
 
 
+@eas.kernel
+def search_kernel(x, best, n, BLOCK: eas.constexpr):
+    row, c = mk.program_id(0), mk.arange(0, BLOCK)
+    mk.store(best, row, mk.argmax(mk.load(x, row * n + c, c < n, other=0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64])
+def test_places_of_extremes(places, dtype):
+    """The largest element is the last one, so that all are looked at; short rows, and long ones whose steps are read again."""
+    for place in places:
+        for n in (1, 5, 31, 64, 65, 97, 129, 300, 1000, 2047):
+            values = numbers(2, n, dtype=dtype)
+            values[:, -1] = 100
+            x, best = place.like(values), place.empty(2, np.int32)
+            search_kernel(x, best, n, BLOCK=max(16, 1 << (n - 1).bit_length()), _grid=2)
+            assert best.tolist() == [n - 1, n - 1], n
+
+
 @pytest.mark.every_width
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_tiles(places, dtype):

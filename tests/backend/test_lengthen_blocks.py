@@ -10,6 +10,7 @@ from eas import mk
 from eas.analysis import producers
 from eas.facts import Fact
 from eas.ir import walk
+from eas.runtime.interp import execute
 from eas.schedule.cpu import prepared
 
 LENGTHS = (0, 1, 63, 64, 100, 2048, 2049, 4200)
@@ -170,3 +171,33 @@ def test_which_loops_take_long_blocks(kernel, arrays, is_long):
     made = producers(module)
     steps = {made[inst.operands[2]]["value"] for inst in walk(module.body) if inst.op.name == "for"}
     assert steps == {2048 if is_long else 64}
+
+
+def plus(a, b):
+    return a + b
+
+
+@eas.kernel
+def narrow_rows(x, sums, n, BLOCK: eas.constexpr):
+    total, top = mk.zeros([], x.dtype), mk.full([], -100, x.dtype)
+    for first in range(0, n, BLOCK):
+        cols = first + mk.arange(0, BLOCK)
+        total += mk.reduce(mk.load(x, cols, cols < n), 0, plus)
+        top = mk.maximum(top, mk.max(mk.load(x, cols, cols < n)))
+    mk.store(sums, 0, total)
+    mk.store(sums, 1, top)
+
+
+def test_sums_of_narrow_floats_keep_their_blocks():
+    """Each is rounded: 2048 and many halves are 2048 if they come one by one, in blocks they are more."""
+    n, block = 700, 64
+    x = np.full(n, 0.5, np.float16)
+    x[0] = 2048
+    compiled = narrow_rows.compile(x, x, n, BLOCK=block)
+    module = compiled.variant().module
+    found = []
+    for form in (module, prepared(module)):
+        sums = np.zeros(2, np.float16)
+        execute(form, [x, sums, n], (1, 1, 1))
+        found.append(sums.tolist())
+    assert found[0] == found[1]

@@ -7,7 +7,9 @@ import pytest
 
 import eas
 from eas import mk
+from eas.schedule.target import AVX512
 from tests.backend.launches import launch
+from tests.unit.fixed_target import llvm_text
 
 pytestmark = pytest.mark.every_width
 
@@ -53,3 +55,30 @@ def test_masks_of_elements(backend, dtype):
         expected = np.where(x < 8, np.where(x > 4, x[::-1], 9), 77)
         np.testing.assert_array_equal(y[:n], expected)
         assert (y[n:] == 77).all()
+
+
+@eas.kernel
+def bounded_kernel(x, sums, bounds, BLOCK: mk.constexpr):
+    """The bound of a row is a number in memory: negative, zero, or more than there is."""
+    row, c = mk.program_id(0), mk.arange(0, BLOCK)
+    bound = mk.load(bounds, row)
+    mk.store(sums, row, mk.sum(mk.load(x, row * BLOCK + c, c.to(bounds.dtype) < bound).to(mk.i32)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("kind", [np.int32, np.uint32], ids=lambda d: d.__name__)
+def test_bounds_of_any_sign_and_size(backend, dtype, kind):
+    block, info = 256, np.iinfo(kind)
+    bounds = np.array([info.min, 0, 1, 63, 64, 65, 131, 255, 256, 257, 2**31 - 1, info.max, info.max // 2 + 1], kind)
+    x = np.random.default_rng(1).integers(0, 10, (len(bounds), block)).astype(dtype)
+    sums = np.zeros(len(bounds), np.int32)
+    launch(backend, bounded_kernel, x, sums, bounds, grid=len(bounds), BLOCK=block)
+    inside = np.arange(block) < np.minimum(bounds.astype(np.int64), block)[:, None]
+    np.testing.assert_array_equal(sums, np.where(inside, x, 0).astype(np.int32).sum(1))
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(np.uint8, 1), (np.float16, 1), (np.float32, 0)])
+def test_what_is_left_of_a_row_is_a_mask_by_a_shift(dtype, bits):
+    x, y, sums = np.zeros(5 * 300, dtype), np.zeros(5 * 300, dtype), np.zeros(10, np.int32)
+    text = llvm_text(rows_kernel, x, y, sums, 300, 300, target=AVX512, BLOCK=512)
+    assert bool(text.count("shl i64 1, ")) == bool(bits)

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+import eas
 from eas import dtypes, mk
 from eas.dtypes import DType
 from eas.ops import TABLE
@@ -25,6 +26,7 @@ from tests.backend.formats import (
 from tests.backend.launches import (
     elementwise,
     elementwise_all,
+    launch,
     need_dtype,
     op_groups,
     shapes_for,
@@ -252,6 +254,29 @@ def test_python_numbers_take_the_dtype_of_the_block(backend, fn, dtype):
     out = poison(len(values) + 1, dtype)
     elementwise(backend, fn, [buffer(values, dtype)], out, "mul")
     assert_identical(contents(out)[:-1], contents(buffer([fn(x) for x in values], dtype)), dtype, False)
+
+
+@eas.kernel
+def bounded_shift_kernel(x, n, y, MOST: eas.constexpr, BLOCK: eas.constexpr):
+    """Counts of which the compiler knows the largest: up to the width, one less, and one more."""
+    i = mk.arange(0, BLOCK)
+    v = mk.load(x, i)
+    for k, most in enumerate(MOST):
+        count = mk.minimum(mk.maximum(mk.load(n, i), 0), most)
+        mk.store(y, 2 * k * BLOCK + i, v << count)
+        mk.store(y, (2 * k + 1) * BLOCK + i, v >> count)
+
+
+@pytest.mark.parametrize("dtype", TABLE["shl"].dtypes, ids=str)
+def test_shifts_by_counts_of_a_known_range(backend, dtype):
+    most, block = (dtype.bits - 1, dtype.bits, dtype.bits + 1), 128
+    if max(most) > dtype.max:
+        most = tuple(m for m in most if m <= dtype.max)
+    values, counts = sample(dtype, block, 3), [k % (dtype.bits + 2) for k in range(block)]
+    y = poison(2 * len(most) * block, dtype)
+    launch(backend, bounded_shift_kernel, buffer(values, dtype), buffer(counts, dtype), y, grid=1, MOST=most, BLOCK=block)
+    want = [wrapped(meaning(v, min(c, m), dtype), dtype) for m in most for meaning in (_shl, _shr) for v, c in zip(values, counts, strict=True)]
+    assert_identical(contents(y), contents(buffer(want, dtype)), dtype)
 
 
 @pytest.mark.parametrize("dtype", [d for d in TABLE["shl"].dtypes if d.bits < 64], ids=str)

@@ -211,3 +211,30 @@ def test_one_key_far_behind_the_others_takes_its_place(backend, kind, k):
         order = _order(x, 1, down)[:, :k]
         np.testing.assert_array_equal(at, order)
         np.testing.assert_array_equal(top, np.take_along_axis(x, order, 1))
+
+
+@eas.kernel
+def sort_rows_kernel(x, y, COLS: eas.constexpr, DOWN: eas.constexpr):
+    at = mk.arange(0, 4 * COLS)
+    mk.store(y, at, mk.ravel(mk.sort(mk.reshape(mk.load(x, at), (4, COLS)), descending=DOWN)))
+
+
+@pytest.mark.parametrize(("kind", "cols", "down"), [("f32", 300, False), ("f64", 130, True), ("f16", 64, False), ("i8", 200, True), ("u32", 70, True), ("u64", 60, False)])
+@pytest.mark.every_width
+def test_numbers_alone_are_sorted_as_with_their_places(backend, kind, cols, down):
+    """Bit by bit: rows with NaN or zeros of both signs keep the order of what is equal, also beside other rows."""
+    dtype = getattr(dtypes, kind)
+    need_dtype(backend, dtype)
+    rng = np.random.default_rng(cols)
+    if dtype.is_float:
+        x = (rng.standard_normal((4, cols)) * 100).astype(dtype.np_storage)
+        x[1, ::7], x[2] = np.nan, np.where(rng.random(cols) < 0.5, np.where(rng.random(cols) < 0.5, -0.0, 0.0), x[2])
+        x[1, ::14] = np.copysign(x[1, ::14], -1)
+        x[3, :5] = np.inf, -np.inf, 0.0, 1e-7, -1e-7
+    else:
+        x = rng.integers(dtype.min, dtype.max, (4, cols), dtype.np_storage, endpoint=True)
+        x[1, :2], x[2] = (dtype.min, dtype.max), x[2, 0]
+    y = np.zeros_like(x)
+    launch(backend, sort_rows_kernel, x, y, grid=1, COLS=cols, DOWN=down)
+    want = np.take_along_axis(x, _order(x, 1, down), 1)
+    assert y.tobytes() == want.tobytes()

@@ -15,7 +15,7 @@ from eas.ops import TABLE
 from eas.testing import assert_close
 from tests.backend.blocks import Step, run_steps
 from tests.backend.formats import assert_identical, buffer, nearest, sample
-from tests.backend.launches import THOROUGH, launch, need_dtype
+from tests.backend.launches import METAL, THOROUGH, launch, need_dtype
 
 COVERS = {"reduce", "scan"}
 NUMERIC = TABLE["add"].dtypes
@@ -207,12 +207,13 @@ def affine_kernel(scale, shift, y, z, N: eas.constexpr):
     mk.store(z, 3 * N + i, backward[1])
 
 
-@pytest.mark.parametrize("n", [1, 7, 33, 128])
-def test_custom_combine_keeps_the_order(backend, n):
+@pytest.mark.parametrize(("n", "warps"), [(1, 1), (7, 1), (33, 1), (128, 1), (1000, 8), (1024, 4)])  # on Metal across simdgroups, with padding and without
+def test_custom_combine_keeps_the_order(backend, n, warps):
     rng = np.random.default_rng(n)
     scale, shift = rng.integers(-3, 4, (2, n)).astype(np.int64)
+    scale = 2 * scale + 1  # odd numbers: an even one, many times, would hide all that comes before
     y, z = np.zeros(2, np.int64), np.zeros((4, n), np.int64)
-    launch(backend, affine_kernel, scale, shift, y, z, grid=1, N=n)
+    launch(backend, affine_kernel, scale, shift, y, z, grid=1, N=n, num_warps=warps)
 
     def prefixes(order):
         state = None
@@ -225,6 +226,27 @@ def test_custom_combine_keeps_the_order(backend, n):
         backward = np.array(list(prefixes(range(n - 1, -1, -1)))).T[:, ::-1]
     np.testing.assert_array_equal(y, forward[:, -1])
     np.testing.assert_array_equal(z, np.concatenate([forward, backward]))
+
+
+def plus(a, b):
+    return a + b
+
+
+@eas.kernel
+def rounded_prefixes(x, y, N: eas.constexpr):
+    i = mk.arange(0, N)
+    mk.store(y, i, mk.associative_scan(mk.load(x, i), 0, plus))
+
+
+@pytest.mark.left_out(lambda backend: backend in METAL)  # its scans combine runs, in whichever order
+@pytest.mark.parametrize("dtype", [np.float16])
+def test_sums_of_narrow_floats_round_one_by_one(backend, dtype):
+    """2048 and a half is 2048: however many come, the sum stays, unless they meet each other first."""
+    x = np.full(100, 0.5, dtype)
+    x[0] = 2048
+    y = np.zeros(100, dtype)
+    launch(backend, rounded_prefixes, x, y, grid=1, N=100)
+    np.testing.assert_array_equal(y, 2048)
 
 
 def larger_magnitude(a, b):

@@ -9,6 +9,7 @@ import pytest
 
 import eas
 from eas import mk
+from tests.backend.launches import launch
 
 pytestmark = pytest.mark.every_width
 
@@ -92,3 +93,40 @@ def test_short_integers_are_compared_with_any_number(backend, dtype, kind):
         compare[1,](x, out, x.size, limit, KIND=kind, BLOCK=128)
         holds = getattr(operator, kind)(x.astype(np.int64), limit)
         assert np.array_equal(out, np.where(holds, x, 1)), limit
+
+
+@eas.kernel
+def ragged_rows_kernel(x, lengths, out, low, n, FOLD: eas.constexpr, FORM: eas.constexpr, ROWS: eas.constexpr, BLOCK: eas.constexpr):
+    """Rows of one tile of which each ends, or starts, elsewhere."""
+    r, c = mk.arange(0, ROWS)[:, None], mk.arange(0, BLOCK)[None, :]
+    if FORM == "shrinking":
+        mask = c < n - r * 5
+    elif FORM == "growing":
+        mask = c < n - 60 + r * 5
+    elif FORM == "below":
+        mask = (c <= r * 7) & (c < n)
+    elif FORM == "above":
+        mask = (c >= r * 7) & (c < n)
+    elif FORM == "between":
+        mask = (c >= r) & (c < n - r * 3)
+    else:
+        mask = c < mk.load(lengths, r)
+    v = mk.load(x, r * BLOCK + c, mask, low)
+    mk.store(out, mk.arange(0, ROWS), FOLD(v, axis=1))
+
+
+@pytest.mark.parametrize("form", ["shrinking", "growing", "below", "above", "between", "loaded"])
+def test_rows_that_end_in_different_places(backend, form):
+    rows, block = 12, 128
+    x = np.random.default_rng(5).integers(-9, 9, (rows, block)).astype(np.float32)
+    lengths = np.random.default_rng(6).integers(0, block + 1, rows).astype(np.int32)
+    r, c = np.arange(rows)[:, None], np.arange(block)[None, :]
+    for n in (0, 3, 31, 64, 77, 127, 128):
+        mask = {
+            "shrinking": c < n - r * 5, "growing": c < n - 60 + r * 5, "below": (c <= r * 7) & (c < n), "above": (c >= r * 7) & (c < n),
+            "between": (c >= r) & (c < n - r * 3), "loaded": c < lengths[:, None],
+        }[form]  # fmt: skip
+        for fold, meaning in ((mk.sum, np.sum), (mk.max, np.max)):
+            out = np.full(rows, 777, np.float32)
+            launch(backend, ragged_rows_kernel, x, lengths, out, -20.0, n, grid=1, FOLD=fold, FORM=form, ROWS=rows, BLOCK=block)
+            np.testing.assert_array_equal(out, meaning(np.where(mask, x, np.float32(-20)), axis=1), f"{n} {meaning}")

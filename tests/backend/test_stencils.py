@@ -11,7 +11,7 @@ import eas
 from benchmarks import convolution_kernels
 from eas import dtypes, mk
 from tests.backend.formats import buffer
-from tests.backend.launches import launch, need_dtype
+from tests.backend.launches import METAL, launch, need_dtype
 from tests.unit.fixed_target import llvm_text
 
 pytestmark = pytest.mark.every_width
@@ -287,3 +287,32 @@ def test_cross_on_tiles(backend, tile):
     y, around = np.full_like(x, math.nan), np.pad(x, 1)
     launch(backend, cross_kernel, x, y, h, w, grid=(-(-h // tile[0]), -(-w // tile[1])), BM=tile[0], BN=tile[1])
     np.testing.assert_array_equal(y, x + around[:-2, 1:-1] + around[2:, 1:-1] + around[1:-1, :-2] + around[1:-1, 2:])
+
+
+@eas.kernel
+def filter_rows(x, w, y, W, K, STRIDE: eas.constexpr, OTHER: eas.constexpr, BN: eas.constexpr):
+    row, cols = mk.program_id(0), mk.arange(0, BN)
+    acc = mk.zeros([BN], x.dtype)
+    for k in range(K):
+        c = cols * STRIDE + k - K // 2
+        acc += mk.load(x, row * W + c, (c >= 0) & (c < W), OTHER) * mk.load(w, k)
+    mk.store(y, row * W + cols, acc, cols < W)
+
+
+@pytest.mark.every_width
+@pytest.mark.left_out(lambda backend: backend in METAL)  # ends of vectors
+@pytest.mark.parametrize(("dtype", "stride", "other"), [("float32", 1, 0), ("float32", 1, 2), ("float32", 2, 0), ("float32", 3, 1), ("int32", 1, 0), ("float64", 1, 0), ("float16", 1, 1)])
+def test_rows_of_every_length(backend, dtype, stride, other):
+    """Windows around each element, in rows that end at every lane: one kernel for all of them."""
+    block, rows = 256, 2
+    for width in (*range(1, 12), *range(22, 72, 1 if stride == 1 else 5), *range(90, 140, 3), 255, 256):
+        for size in (1, 3, 8):
+            x, w = small_integers(rows, width).astype(dtype), small_integers(size).astype(dtype)
+            y = np.full((rows, width), 77, dtype)
+            launch(backend, filter_rows, x, w, y, width, size, grid=rows, STRIDE=stride, OTHER=other, BN=block)
+            want = np.zeros((rows, width), dtype)
+            for k in range(size):
+                c = np.arange(width) * stride + k - size // 2
+                inside = (c >= 0) & (c < width)
+                want += np.where(inside, x[:, np.where(inside, c, 0)], np.array(other, dtype)) * w[k]
+            np.testing.assert_array_equal(y, want, f"{width} wide, {size} taps")

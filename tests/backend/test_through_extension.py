@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.fake_metal import NEEDS_EXTENSION
+
 ROOT = Path(__file__).parents[2]
 ONE_IN, LEAST = 12, 150
 
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
-    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
-)
+pytestmark = NEEDS_EXTENSION
 LEAKS = """
 from eas.runtime import get_runtime
 kept = []

@@ -43,3 +43,20 @@ def test_a_row_that_is_overwritten_is_read_once(backend):
     want = x + x[0]
     launch(backend, own_row_kernel, x, 20, grid=1, BM=8, BN=32)
     np.testing.assert_array_equal(x, want)
+
+
+@eas.kernel
+def changed_row_kernel(x, row, out, N, BM: mk.constexpr, BN: mk.constexpr):
+    """The row is looked at as part of a tile after it was overwritten."""
+    r, c = mk.arange(0, BM), mk.arange(0, BN)
+    first = mk.load(row, c, c < N)
+    mk.store(row, c, mk.zeros([BN], row.dtype) - 1, c < N)
+    at, on = r[:, None] * N + c[None, :], (c < N)[None, :]
+    mk.store(out, at, mk.load(x, at, on) + first[None, :], on)
+
+
+def test_a_row_that_changes_before_it_is_widened(backend):
+    x, row, out = np.arange(8 * 20, dtype=np.int32).reshape(8, 20), np.arange(20, dtype=np.int32), np.zeros((8, 20), np.int32)
+    launch(backend, changed_row_kernel, x, row, out, 20, grid=1, BM=8, BN=32)
+    np.testing.assert_array_equal(out, x + np.arange(20))
+    np.testing.assert_array_equal(row, -1)

@@ -41,7 +41,7 @@ def check(seed, monkeypatch, backend):
     given = user_kernel(seed)
     want = run(given, "interp", monkeypatch)
     try:
-        got = run(given, backend, monkeypatch)
+        got = run(given, backend, monkeypatch, warps=(None, 1, 2, 4, 8)[seed % 5] if backend in METAL else None)
     except eas.Unsupported as refusal:
         if backend not in METAL or not REFUSALS.search(refusal.message):
             raise
@@ -51,14 +51,14 @@ def check(seed, monkeypatch, backend):
         assert not where.size, f"seed {seed}, {given.meta}, buffer {i}{where}: {ours[where]}, expected {theirs[where]}\n{given.source}"
 
 
-def run(given, backend, monkeypatch):
-    """The buffers afterwards, of both launches one after the other."""
+def run(given, backend, monkeypatch, warps=None):
+    """The buffers afterwards, of both launches one after the other; on Metal with some number of simdgroups, unless threads say theirs."""
     monkeypatch.setenv("EAS_BACKEND", backend)
     kernel = eas.kernel(load_source(given.source, mk=mk, eas=eas)["kernel"])
     found = []
     for _ in range(2):
         args = copies(given.args)
-        kernel[given.grid](*args, **given.meta)
+        kernel[given.grid](*args, **given.meta, **({"num_warps": warps} if warps and "mk.tid" not in given.source else {}))
         found += [a for a in args if isinstance(a, np.ndarray)]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 import eas
 from benchmarks.long_kernels import SHAPES, load
 from eas import mk
-from eas.codegen import llvm, outline
+from eas.codegen import llvm, llvm_text, outline, repeats
 from eas.codegen.llvm_text import Reg, function
 from eas.codegen.msl_text import Scope
 from eas.errors import CompileError
+from eas.frontend.jumps import straighten
+from eas.frontend.nodes import HiddenNames
 from eas.metal_sim import toolchain
 from eas.runtime import jit
 from eas.schedule import nests
@@ -76,21 +79,76 @@ def test_pointers_that_come_far_point_to_the_same(runtime, tmp_path, monkeypatch
     np.testing.assert_allclose(y[:100], (X[:128] + np.concatenate(moved))[:100], rtol=1e-5)
 
 
+def _kernel_of(lines, tmp_path, monkeypatch):
+    monkeypatch.setitem(SHAPES, "lines", lambda n: lines)
+    return load("lines", abs(hash(tuple(lines))), tmp_path)
+
+
+def _ran(lines, runtime, tmp_path, monkeypatch, *numbers):
+    """y[0] after a run for each number."""
+    monkeypatch.setenv("EAS_BACKEND", runtime)
+    kernel, found = _kernel_of(lines, tmp_path, monkeypatch), []
+    for n in numbers:
+        y = np.zeros(2, np.float32)
+        kernel(np.arange(1, 500, dtype=np.float32), y, n, BLOCK=1, _grid=1)
+        found.append(y[0])
+    return found
+
+
+def _chain(n, test, body, end=()):
+    return [line for j in range(n) for line in (f"{'elif' if j else 'if'} {test.format(j=j)}:", f"    {body.format(j=j)}")] + list(end)
+
+
+RUNTIMES = ["interp", "cpu", pytest.param("sim", marks=needs_sim)]
+
+
 @pytest.mark.parametrize("head", ["if", "elif"])
-def test_chains_of_branches_run_or_name_the_line(head, tmp_path, monkeypatch):
-    monkeypatch.setenv("EAS_BACKEND", "interp")
-    lines = ["v = mk.load(x, 0)", "if n == 0:", "    v = v"]
-    for j in range(1, 300):
-        lines += [f"{head} n == {j}:", f"    v = v + {j}.0"]
-    monkeypatch.setitem(SHAPES, "branches", lambda n: [*lines, "mk.store(y, 0, v)"])
-    kernel, y = load("branches", len(head), tmp_path), np.zeros(1, np.float32)
-    if head == "if":
-        kernel(X, y, 7, BLOCK=1, _grid=1)
-        assert y[0] == X[0] + 7
-        return
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_long_chains_of_branches_run(head, runtime, tmp_path, monkeypatch):
+    lines = ["v = mk.load(x, 0)", "if n == 0:", "    v = v", *(line for j in range(1, 300) for line in (f"{head} n == {j}:", f"    v = v + {j}.0"))]
+    assert _ran([*lines, "mk.store(y, 0, v)"], runtime, tmp_path, monkeypatch, 7, 0, 299, 300) == [8, 1, 300, 1]
+
+
+def test_first_test_that_holds_decides(tmp_path, monkeypatch):
+    lines = [*_chain(100, "n < 10 * {j}", "w = {j}.0", ["else:", "    w = -1.0"]), "mk.store(y, 0, w)"]
+    assert _ran(lines, "cpu", tmp_path, monkeypatch, -5, 0, 9, 10, 985, 990) == [0, 1, 1, 2, 99, -1]
+
+
+def test_tests_behind_one_that_holds_do_not_run(tmp_path, monkeypatch):
+    """A load outside of the buffer would be refused."""
+    monkeypatch.setenv("EAS_CHECK_BOUNDS", "1")
+    tests = ["n < 3", *(f"mk.load(x, n + {j}) == {2 * j}.0" for j in range(80))]
+    lines = ["w = 500.0", *(line for j, test in enumerate(tests) for line in (f"{'elif' if j else 'if'} {test}:", f"    w = {j}.0")), "mk.store(y, 0, w)"]
+    assert _ran(lines, "cpu", tmp_path, monkeypatch, -(10**9), 10, 30, 400) == [0, 12, 32, 500]
+
+
+def test_trace_time_tests_of_long_chains_choose_what_is_traced(tmp_path, monkeypatch):
+    lines = [*_chain(70, "BLOCK == {j} + 2", "w = undefined_{j}"), *_chain(70, "n == {j}", "w = {j}.5")]
+    lines = [*lines[:140], *(line.replace("if n == 0", "elif n == 0", 1) for line in lines[140:]), "elif BLOCK == 1:", "    w = 7.0", "else:", "    w = undefined", "mk.store(y, 0, w)"]
+    assert _ran(lines, "interp", tmp_path, monkeypatch, 3, 69, 70) == [3.5, 69.5, 7]
+
+
+@pytest.mark.parametrize("runtime", ["interp", "cpu"])
+def test_jumps_leave_long_chains(runtime, tmp_path, monkeypatch):
+    chain = _chain(70, "n + t == {j}", "break")
+    chain[1], chain[3] = "    continue", "    v = v + 100.0"
+    lines = ["v = mk.load(x, 0)", "for t in range(5):", *(f"    {line}" for line in [*chain, "v = v + 1.0"]), "if n == 90:", "    return", "mk.store(y, 0, v)"]
+    assert _ran(lines, runtime, tmp_path, monkeypatch, 0, -1, -3, 90, 66, 68) == [102, 103, 105, 0, 1, 1]
+
+
+def test_returns_leave_long_chains(tmp_path, monkeypatch):
+    lines = [*_chain(70, "n == {j}", "mk.store(y, 0, {j}.0)"), "else:", "    mk.store(y, 0, -1.0)", "mk.store(y, 0, mk.load(y, 0) * 2.0)"]
+    for j in (3, 66):
+        lines.insert(lines.index(f"    mk.store(y, 0, {j}.0)") + 1, "    return")
+    assert _ran(lines, "cpu", tmp_path, monkeypatch, 3, 4, 66, 100) == [3, 8, 66, -2]
+
+
+def test_nesting_too_deep_names_the_line(tmp_path, monkeypatch):
+    """:= in a test keeps a chain nested."""
+    lines = ["v = 1.0", *_chain(300, "(w := n + {j}) == 0", "v = v + w"), "mk.store(y, 0, v)"]
     with pytest.raises(CompileError, match="nested too deeply here for Python's stack") as caught:
-        kernel(X, y, 7, BLOCK=1, _grid=1)
-    assert "elif n == 299:" in str(caught.value) or "299.0" in str(caught.value)
+        _ran(lines, "interp", tmp_path, monkeypatch, 7)
+    assert "299) == 0:" in str(caught.value) or "v = v + w" in str(caught.value)
     assert "ifs that follow each other" in str(caught.value)
 
 
@@ -254,7 +312,8 @@ def _functions(text):
 
 
 @pytest.mark.parametrize("shape", ["masked stores", "loads and stores", "stores in a loop"])
-def test_functions_of_long_kernels_are_short(shape, tmp_path):
+def test_functions_of_long_kernels_are_short(shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(repeats, "_FEWEST", 10**9)
     functions = _functions(_traced(shape, 130, tmp_path).variant().llvm)
     assert len(functions) > 4
     assert max(body.count(":\n") for body in functions.values()) < 200
@@ -272,13 +331,15 @@ def test_texts_of_several_functions_grow_with_the_statements(shape, tmp_path):
     assert sizes[1] <= 4.5 * sizes[0]
 
 
-def test_slots_are_no_results_of_functions(tmp_path):
+def test_slots_are_no_results_of_functions(tmp_path, monkeypatch):
+    monkeypatch.setattr(repeats, "_FEWEST", 10**9)
     text = _launched("dots", 100, tmp_path)
     assert "_part2(" in text
     assert max(map(len, text.splitlines())) < 2000
 
 
-def test_straight_lines_are_several_functions_too(tmp_path):
+def test_straight_lines_are_several_functions_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(llvm_text, "_MOST_INLINED", 10**9)
     sizes = [[body.count("\n") for body in _functions(_traced("functions", n, tmp_path).variant().llvm).values()] for n in (60, 180)]
     assert max(sizes[1]) <= max(sizes[0])
     assert len(sizes[1]) > 2 * len(sizes[0])
@@ -364,3 +425,99 @@ def test_numbers_in_all_lanes_are_known_to_divisions():
     assert "x i32> %t" in text
     assert "splat (i32 7)" in text
     assert "sitofp" not in text, "which is how lanes are divided by numbers that differ"
+
+
+@pytest.fixture
+def every_kernel_is_long(monkeypatch):
+    """As far as the code generator is concerned; two loops are enough to be one function."""
+    monkeypatch.setenv("EAS_CACHE", "0")
+    monkeypatch.setattr(llvm, "MOST", 0)
+    monkeypatch.setattr(repeats, "_FEWEST", 2)
+    monkeypatch.setattr(llvm_text, "_MOST_INLINED", 1)
+
+
+@pytest.mark.parametrize("shape", ["masked stores", "scattered stores", "atomics", "stores in a loop", "reductions side by side", "transposes", "while"])
+def test_repeated_loops_are_one_function(shape, tmp_path, every_kernel_is_long):
+    texts = [_traced(shape, n, tmp_path).variant().llvm for n in (72, 108)]
+    assert "_loop" in texts[0]
+    assert texts[1].count(" phi ") <= texts[0].count(" phi ") + 2
+
+
+@eas.kernel
+def repeating(x, y, z, n, BLOCK: eas.constexpr):
+    """Loops that differ in a number, in a divisor, in a buffer, in -0.0, and in what they carry."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    m = i < n
+    for j in mk.static_range(3):
+        mk.store(y, i + 100 * j, mk.load(x, i + j, mask=m), mask=m & (i > j))
+        mk.store(z, i + 100 * j, mk.load(x, i + j, mask=m), mask=m & (i > j))
+    for j in mk.static_range(3):
+        mk.store(y, i // (j + 2) * (j + 2) + i % (j + 2) + 300, mk.load(x, i // (j + 2), mask=m))
+    for zero in (0.0, -0.0):
+        mk.store(z, i + 300, mk.load(z, i + 300) + zero, mask=m)
+        mk.store(z, i + 400, mk.where(m, zero, 1.0))
+    t, total = n, 0.0
+    for j in mk.static_range(3):
+        while t > 3 * j:
+            t = t - 7 + j
+        total = total + mk.sum(mk.load(x, i + j, mask=m)) * t
+    mk.store(y, 500 + mk.program_id(0), total)
+    for j in mk.static_range(3):
+        mk.atomic_add(z, i % (j + 3) + 600 + 10 * j, mk.where(m, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("n", [7, 61])
+def test_repeated_loops_compute_the_same(n, monkeypatch, every_kernel_is_long):
+    results = []
+    for backend in ("interp", "cpu"):
+        monkeypatch.setenv("EAS_BACKEND", backend)
+        y, z = np.zeros(700, np.float32), np.full(700, -0.0, np.float32)
+        eas.kernel(repeating.fn)(X, y, z, n, BLOCK=32, _grid=2)
+        results.append((y, z))
+    text = eas.kernel(repeating.fn).compile(X, *results[0], n, BLOCK=32).variant().llvm
+    assert len(re.findall(r"^define .*_loop\d+\(", text, re.MULTILINE)) > 3
+    for got, want in zip(results[1], results[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("shape", ["functions", "random numbers"])
+def test_functions_of_long_kernels_are_called(shape, tmp_path, monkeypatch, every_kernel_is_long):
+    kernel, results = load(shape, 6, tmp_path), []
+    for backend in ("interp", "cpu"):
+        monkeypatch.setenv("EAS_BACKEND", backend)
+        y = np.zeros_like(X)
+        kernel(X, y, 50, BLOCK=64, _grid=1)
+        results.append(y)
+    np.testing.assert_allclose(*results, rtol=1e-5)
+    text = kernel.compile(X, X, 50, BLOCK=64).variant().llvm
+    name = "eas_philox" if shape == "random numbers" else "eas_sin"
+    assert len(re.findall(rf"call .*@{name}\w*\(", text)) >= 5
+    assert shape != "functions" or len(re.findall(r"call .*@eas_exp\w*\(.*\) noinline", text)) >= 5
+
+
+def test_short_kernels_inline_functions(tmp_path):
+    text = _traced("functions", 20, tmp_path).variant().llvm
+    assert "noinline" not in re.sub(r"(?s)define internal .*?\n}", "", text)
+
+
+def test_long_kernels_have_one_loop_per_nest(tmp_path):
+    few, many = (_lines("masked stores", n, tmp_path) / n for n in (120, 240))
+    assert many < 0.7 * few
+
+
+def test_many_whiles_in_a_row_are_several_functions(tmp_path):
+    assert len(_functions(_traced("while", 80, tmp_path).variant().llvm)) > 1
+
+
+def test_debug_says_which_kernels_are_long(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("EAS_DEBUG", "1")
+    for n in (8, 240):
+        _ = _traced("masked stores", n, tmp_path).variant().llvm
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "is long" in line]
+    assert re.fullmatch(r"long_kernel is long: \d+ functions, 23\d loops repeat others; its loops have no copies for special cases", line)
+
+
+def test_jumps_out_of_many_loops_need_no_stack():
+    tree = ast.parse("for t in n:\n    if t:\n        break\n" * 1500)
+    assert len(straighten(tree.body, HiddenNames()).stops) == 1500

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from eas.ir import verify, walk
+from eas.irtext import parse_module
 from eas.passes import hoist_invariants
 from tests.unit.ir_texts import body_text, check, check_same, kernel
 
@@ -154,3 +156,31 @@ def test_carried_value_that_never_changes_is_the_initial_one():
 }
 device_print %a, %s {prefix=""}""",
     )  # fmt: skip
+
+
+def test_loads_behind_a_barrier_stay_behind_it():
+    """What other threads wrote in front of the loop is there after its first barrier only."""
+    module = parse_module(
+        """kernel k(%p: ptr<f32>, %out: ptr<f32>, %a: i32) thread {threads=8} {
+  %zero = const 0 : i32
+  %one = const 1 : i32
+  %two = const 2 : i32
+  %f = const 1.0 : f32
+  %t = tid {end=8, start=0} : i32
+  %q = addptr %p, %t : ptr<f32>
+  store %q, %f
+  %r = addptr %p, %a : ptr<f32>
+  for %zero, %two, %one (%i: i32) {
+    barrier
+    %x = load %r : f32
+    %w = addptr %out, %i : ptr<f32>
+    device_print %x {prefix=""}
+    yield
+  }
+  yield
+}"""
+    )
+    hoisted = hoist_invariants(verify(module))
+    (loop,) = [inst for inst in walk(hoisted.body) if inst.op.name == "for"]
+    names = [inst.op.name for inst in loop.regions[0].body]
+    assert names.index("barrier") < names.index("load")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from eas.ir import verify, walk
+from eas.irtext import parse_module
 from eas.passes import merge_common
 from tests.unit.ir_texts import check, check_same
 
@@ -195,3 +197,23 @@ def test_a_loop_without_writes_parts_nothing():
 
 def test_atomics_never_merge():
     check_same(merge_common, "%p: ptr<i32>, %v: i32", "%a = atomic_add %p, %v : i32\n%b = atomic_add %p, %v : i32")
+
+
+def test_loads_on_both_sides_of_a_barrier_stay():
+    """Other threads write between them."""
+    module = parse_module(
+        """kernel k(%p: ptr<f32>, %a: i32) thread {threads=8} {
+  %t = tid {end=8, start=0} : i32
+  %q = addptr %p, %t : ptr<f32>
+  %x = load %q : f32
+  barrier
+  %y = load %q : f32
+  %z = load %q : f32
+  %r = addptr %p, %a : ptr<f32>
+  store %r, %y
+  device_print %x, %y, %z {prefix=""}
+  yield
+}"""
+    )
+    merged = [inst for inst in walk(merge_common(verify(module)).body) if inst.op.name in ("load", "barrier")]
+    assert [inst.op.name for inst in merged] == ["load", "barrier", "load"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -220,6 +221,30 @@ def test_loops_with_fixed_steps_are_summed_exactly():
     assert got["b"] == "[-6, 0] multiple of 2"
     assert got["n"] == "[-8, 0] multiple of 2"
     assert got["c"] == got["t"] == "[0, 48] multiple of 16"
+
+
+@pytest.mark.parametrize("by", [(1, 1), (1, 3), (2, 4), (-2, -1), (-1, 2), (-3, -3)])
+def test_counters_and_what_moves_with_them_stay_in_their_ranges(by):
+    """All small intervals of start and end, judged by running every one of their loops."""
+    for start, end in itertools.product([(0, 0), (-2, 1), (0, 3), (4, 7)], [(0, 5), (4, 4), (-3, 2), (1, 9)]):
+        ends = ", ".join(f"%{n}: i32 {{range=({lo},{hi},)}}" for n, (lo, hi) in (("s", start), ("e", end), ("b", by)))
+        r = ranges_of(ends, "%z = const 0 : i32\n%c = const 5 : i32\n%t = for %s, %e, %b, %z : i32 (%i: i32, %k: i32) {\n%n = add %k, %c : i32\nyield %n\n}")
+        loop = next(inst for inst in walk(r.module.body) if inst.op.name == "for")
+        counters, carried, after = set(), set(), set()
+        for s, e, b in itertools.product(*(range(lo, hi + 1) for lo, hi in (start, end, by))):
+            steps = range(s, e, b) if b else range(0)
+            counters.update(steps)
+            carried.update(5 * k for k in range(len(steps)))
+            after.add(5 * len(steps))
+        for value, numbers in zip((*loop.regions[0].params, loop.out), (counters, carried, after), strict=True):
+            known = r[value]
+            assert all(known.lo <= n <= known.hi and (n % known.multiple == 0 if known.multiple else n == 0) for n in numbers), f"{start} {end} {by}: {known}, {numbers}"
+
+
+def test_ids_reach_the_last_thread_of_the_largest_threadgroup():
+    module = parse_module("kernel k() thread {threads=1024} {\n%t = local_id {axis=0} : i32\n%l = lane_id : i32\n%s = sg_id : i32\n%p = program_id {axis=0} : i32\n%n = num_programs {axis=0} : i32\nyield\n}")
+    found = [value_ranges(verify(module))[inst.out] for inst in walk(module.body) if inst.outs]
+    assert [(r.lo, r.hi) for r in found] == [(0, 1023), (0, 31), (0, 31), (0, 2**31 - 2), (1, 2**31 - 1)]
 
 
 def test_a_loop_that_grows_without_bound_widens():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import eas
 from eas import constexpr, mk
 from eas.facts import Fact
 from eas.ir import walk
 from eas.schedule.cpu import schedule
-from eas.schedule.reload_blocks import _Body, reload_blocks
+from eas.schedule.reload_blocks import Body, reload_blocks
 from eas.schedule.target import AVX2
 
 
@@ -83,14 +84,50 @@ def test_what_follows_the_last_user_of_a_block_is_not_looked_at(monkeypatch):
             asked.append(at)
             return super().__getitem__(at)
 
-    plain = _Body.__init__
+    plain = Body.__init__
 
     def counted(self, body):
         plain(self, body)
         self.needed = Needed(self.needed)
 
-    monkeypatch.setattr(_Body, "__init__", counted)
+    monkeypatch.setattr(Body, "__init__", counted)
     x, y = np.ones(64 * 64, np.float32), np.ones(64, np.float32)
     _, copies = reload_blocks(sums_of_rows.compile(x, y, 64, ROWS=64, BLOCK=64).variant(frozenset([Fact("disjoint")])).module)
     assert not copies
     assert not asked, "no reduction stands between a row and its only user"
+
+
+@eas.kernel
+def centre_and_scale(x, y, n, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    mask = cols < n
+    values = mk.load(x, mk.program_id(0) * n + cols, mask)
+    centred = mk.where(mask, values - mk.sum(values) / n, 0.0)
+    mk.store(y, mk.program_id(0) * n + cols, centred * mk.rsqrt(mk.sum(centred * centred)), mask)
+
+
+@eas.kernel
+def soften(x, y, n, BLOCK: constexpr):
+    cols = mk.arange(0, BLOCK)
+    e = mk.exp(mk.load(x, mk.program_id(0) * n + cols, cols < n, other=-float("inf")))
+    mk.store(y, mk.program_id(0) * n + cols, e / mk.sum(e), cols < n)
+
+
+@pytest.mark.parametrize(("kernel", "facts", "is_kept"), [(centre_and_scale, ["disjoint"], False), (centre_and_scale, [], True), (soften, ["disjoint"], True)])
+def test_a_short_formula_of_a_row_takes_no_scratch(kernel, facts, is_kept):
+    """Unless the row may be written meanwhile, or the formula is longer than a trip to memory."""
+    x = np.ones(64, np.float32)
+    variant = kernel.compile(x, x, 64, BLOCK=64).variant(frozenset(map(Fact, facts)))
+    scheduled = schedule(variant.module, AVX2)
+    assert bool([inst for inst in walk(scheduled.body) if inst.op.name == "scratch"]) == is_kept
+
+
+def test_a_row_that_is_centred_twice_is_as_numpy_has_it():
+    x = np.random.default_rng(0).standard_normal((5, 100)).astype(np.float32)
+    y = np.empty_like(x)
+    centre_and_scale[5](x, y, 100, BLOCK=128)
+    centred = x - x.mean(axis=1, keepdims=True)
+    want = centred / np.sqrt((centred * centred).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+    centre_and_scale[5](x, x, 100, BLOCK=128)
+    np.testing.assert_allclose(x, want, rtol=1e-5, atol=1e-6)
