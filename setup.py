@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
@@ -27,11 +27,12 @@ class BuildMetal(build_ext):
 
 
 def options() -> dict[str, Any]:
-    """What pyproject.toml cannot say: an extension on Apple GPUs, in a wheel for every Python from 3.11 on."""
+    """What pyproject.toml cannot say: examples/ as eas.examples, and an extension on Apple GPUs, in a wheel for every Python from 3.11 on."""
+    packages = {"packages": [*find_packages(include=["eas", "eas.*"]), "eas.examples"], "package_dir": {"eas.examples": "examples"}}
     if sys.platform != "darwin" or platform.machine() != "arm64":
-        return {}
+        return packages
     os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", build_metal_ext.MACOS)
-    return {
+    return packages | {
         "ext_modules": [Extension("eas._metal", sources=[], py_limited_api=True)],
         "cmdclass": {"build_ext": BuildMetal},
         "options": {"bdist_wheel": {"py_limited_api": build_metal_ext.FIRST_PYTHON}},

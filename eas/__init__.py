@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from eas.autotune import Config, autotune
     from eas.capture import Graph, capture
     from eas.compiler import CompiledKernel
+    from eas.explain import explain
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
     from eas.runtime import synchronize
+    from eas.runtime.profiling import Profile, profile
     from eas.runtime.streams import Event, Stream, current_stream
     from eas.tensor import (
         MemoryStats,
@@ -55,13 +57,16 @@ _HOMES = {
     "Config": "eas.autotune",
     "Event": "eas.runtime.streams",
     "Graph": "eas.capture",
+    "Profile": "eas.runtime.profiling",
     "Kernel": "eas.kernel",
     "Stream": "eas.runtime.streams",
     "autotune": "eas.autotune",
     "capture": "eas.capture",
     "constexpr": "eas.frontend.constexpr",
     "current_stream": "eas.runtime.streams",
+    "explain": "eas.explain",
     "kernel": "eas.kernel",
+    "profile": "eas.runtime.profiling",
     "synchronize": "eas.runtime",
     "torch_op": "eas.torch_op",
 } | dict.fromkeys(
@@ -81,6 +86,7 @@ __all__ = [
     "Graph",
     "Kernel",
     "MemoryStats",
+    "Profile",
     "Stream",
     "Tensor",
     "__version__",
@@ -94,6 +100,7 @@ __all__ = [
     "empty_cache",
     "empty_like",
     "errors",
+    "explain",
     "from_dlpack",
     "from_numpy",
     "from_torch",
@@ -104,6 +111,7 @@ __all__ = [
     "mk",
     "ones",
     "ones_like",
+    "profile",
     "rand",
     "randn",
     "release_memory",
@@ -128,7 +136,7 @@ class _Package(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name not in _MODULES and name not in _HOMES:
-            raise AttributeError(f"module 'eas' has no attribute {name!r}")
+            raise AttributeError(f"module 'eas' has no attribute {name!r}", name=name, obj=self)
         if sys.is_finalizing():
             raise errors.EasError(f"eas.{name} cannot be loaded while Python ends", hint=f"use eas.{name} once before")
         if name in _MODULES:

@@ -1,4 +1,4 @@
-"""The command line: `python -m eas doctor | env | sim | verify | --version`."""
+"""The command line: `python -m eas demo | show | msl | bench | doctor | env | sim | verify | --version`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit status; argparse exits with 2 for an unknown one."""
     parser = argparse.ArgumentParser(prog="eas", description="Look at this installation of eas.")
     parser.add_argument("--version", action="version", version=f"eas {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="{doctor,env,sim,verify}", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="command")
     commands.add_parser("doctor", help="what this machine has: backends, compilers, torch, cache")
     commands.add_parser("env", help="the environment variables and their values")
     sim = commands.add_parser("sim", help="the kernels of a Metal text, listed or run on this computer")
     verify = commands.add_parser("verify", help="whether all that eas promises holds on this machine: a table, a JSON file and a page")
+    own = {"sim": sim, "verify": verify, "demo": commands.add_parser("demo", help="one kernel on this machine: its speed, its Metal text, an error; a few seconds")}
+    for name, text in (("show", "a kernel as it was compiled: arguments, accesses, IR"), ("msl", "the Metal text of a kernel"), ("bench", "how long a launch of a kernel takes")):
+        own[name] = commands.add_parser(name, help=f"{text}; python -m eas {name} file.py:kernel")
     asked = list(sys.argv[1:] if argv is None else argv)
-    run = _run_of(asked[0] if asked else "", {"sim": sim, "verify": verify})
+    if not asked:
+        parser.print_help()
+        return 0
+    run = _run_of(asked[0], own)
     options = parser.parse_args(asked)
     try:
         if run is not None:
@@ -37,7 +43,7 @@ def _run_of(command: str, parsers: dict[str, argparse.ArgumentParser]) -> Callab
     """What runs a command with options of its own, which are added; the other commands must not wait for its modules."""
     if command not in parsers:
         return None
-    module = importlib.import_module({"sim": "eas.metal_sim.command", "verify": "eas.verify.command"}[command])
+    module = importlib.import_module({"sim": "eas.metal_sim.command", "verify": "eas.verify.command", "demo": "eas.command_line.demo"}.get(command, "eas.command_line.kernels"))
     module.add_arguments(parsers[command])
     run: Callable[[argparse.Namespace], int] = module.run
     return run

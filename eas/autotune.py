@@ -9,12 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from eas import config
 from eas._version import __version__
+from eas.autotune_report import Tried, show_progress, show_table
 from eas.compiler import CompiledKernel
 from eas.dtypes import DType
 from eas.errors import (
@@ -29,13 +30,17 @@ from eas.errors import (
 from eas.frontend.meta_keys import meta_key
 from eas.interop.arguments import ArgView, is_scalar, view
 from eas.irtext import print_module
-from eas.kernel import _OPTIONS, TARGET_HINTS, Kernel, check_num_warps, hide_our_frames
+from eas.kernel import Kernel, hide_our_frames
+from eas.kernel_function import OPTIONS, TARGET_HINTS, check_num_warps
 from eas.locks import new_lock
 from eas.recent import Recent
 from eas.runtime import debug, get_runtime, keys
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridOptions
 from eas.runtime.host_target import host_key
+
+if TYPE_CHECKING:
+    from eas.explain.page import Explanation
 
 # What says that a config does not suit these arguments; any other error is the caller's to see.
 UNSUITABLE = (Unsupported, ShapeMismatch, StaticAssertion, GridError)
@@ -208,6 +213,10 @@ class Autotuned:
             hide_our_frames(error)
             raise
 
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """The page of the kernel that `compile` gives."""
+        return self.kernel.explain(*args, **kwargs, **self._known_meta(args, kwargs))
+
     @property
     def cache(self) -> dict[tuple[Any, ...], Config]:
         """What was chosen in this process, by kind of launch."""
@@ -322,6 +331,8 @@ class Autotuned:
                 return self._any_suitable(trials).config
             best = min(timed, key=_Trial.median)
             default_cache().put(disk_key, str(trials.index(best)).encode())
+            tried = [Tried(str(t.config), t.median() if t.seconds else None, _reason(t.failure)) for t in trials]
+            show_table(self.__name__, backend, tried, trials.index(best), str(config.cache_dir()) if config.cache_enabled() else "")
         debug.note(1, f"autotune {self.__name__} on {backend}: {_verdict(best, trials)}")
         assert best.compiled is not None
         self._choices.add(kind, (best.config, best.compiled), config.max_compiled())
@@ -347,9 +358,11 @@ class Autotuned:
     def _time(self, call: _Call, trials: list[_Trial]) -> None:
         """Fill in the seconds: rounds over all configs, so that a slow moment of the machine hits each of them."""
         memory = _Memory(self.kernel, trials, self._options)
+        rounds = self._options.warmup + self._options.repeat
         try:
-            for number in range(self._options.warmup + self._options.repeat):
-                for trial in trials:
+            for number in range(rounds):
+                for place, trial in enumerate(trials):
+                    show_progress(self.__name__, number * len(trials) + place, rounds * len(trials), str(trial.config))
                     if trial.failure is not None:
                         continue
                     memory.reset()
@@ -358,6 +371,7 @@ class Autotuned:
                         trial.seconds.append(seconds)
         finally:
             memory.restore()
+            show_progress(self.__name__, 0, 0, "")
 
     def _sample(self, call: _Call, trial: _Trial) -> float | None:
         """Seconds of one launch; None if there was none. Strided arguments run on copies that are dropped."""
@@ -407,7 +421,7 @@ class _Memory:
 
 def _call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
     options = GridOptions(kwargs.get("_grid"), kwargs.get("_shape"), kwargs.get("_nthreads"))
-    return _Call(args, {n: v for n, v in kwargs.items() if n not in _OPTIONS}, options, kwargs.get("_tptg"))
+    return _Call(args, {n: v for n, v in kwargs.items() if n not in OPTIONS}, options, kwargs.get("_tptg"))
 
 
 def _text(value: Any) -> str:

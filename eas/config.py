@@ -145,6 +145,7 @@ metal = Setting(
 fake_family = Setting("EAS_FAKE_FAMILY", "9", _integer(7, 9), "the Apple GPU family that the software Metal stands for under EAS_METAL=software")
 fake_seed = Setting("EAS_FAKE_SEED", "0", _integer(0), "chooses the order of commands that Metal does not order, under EAS_METAL=software")
 sanitize = Setting("EAS_SANITIZE", "0", _FLAG, "1 looks for data races and wrong accesses on the software Metal")
+fault_handler = Setting("EAS_FAULT_HANDLER", "1", _FLAG, "0 installs no signal handler: a kernel that crashes the process is not named")
 num_threads = Setting("EAS_NUM_THREADS", "0", _integer(0), "worker threads of the CPU backend; 0: all cores")
 max_in_flight = Setting("EAS_MAX_IN_FLIGHT", "64", _integer(1), "launches with _sync=False that may be pending at once")
 max_compiled = Setting("EAS_MAX_COMPILED", "256", _integer(1), "compiled kernels that one kernel keeps in memory: those used last")

@@ -180,6 +180,36 @@ class SanitizerError(KernelError):
         self.findings = tuple(findings)
 
 
-__all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type) and issubclass(kind, EasError)]
+class KernelWarning(UserWarning):
+    """A kernel that compiles and probably does not mean what it says."""
+
+
+# A list that type checkers can read, in the order of the file.
+__all__ = [  # noqa: RUF022
+    "EasError",
+    "CompileError",
+    "TypeMismatch",
+    "ShapeMismatch",
+    "ModeMismatch",
+    "UnsupportedPython",
+    "Unsupported",
+    "UndefinedName",
+    "EscapedValue",
+    "StaticAssertion",
+    "OutsideKernel",
+    "InvalidIR",
+    "LaunchError",
+    "ArgumentError",
+    "GridError",
+    "LostWrite",
+    "BackendUnavailable",
+    "InvalidSetting",
+    "KernelError",
+    "DeviceAssertion",
+    "OutOfBounds",
+    "FailedDependency",
+    "SanitizerError",
+    "KernelWarning",
+]
 for _name in __all__:
     globals()[_name].__module__ = "eas"  # tracebacks show the public name, eas.TypeMismatch

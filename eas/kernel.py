@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType, NoneType
+from types import MethodType, NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -14,17 +14,27 @@ import numpy as np
 from eas import config, dtypes
 from eas.capture import Captured, Graph, capturing
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
-from eas.errors import ArgumentError, CompileError, LaunchError, UnsupportedPython
+from eas.errors import ArgumentError, CompileError, LaunchError
 from eas.facts import holds
 from eas.frontend.active import is_tracing
 from eas.frontend.annotations import Declared, check_buffer, declared, is_double, scalar_type
-from eas.frontend.constexpr import Static, is_constexpr
+from eas.frontend.constexpr import Static
 from eas.frontend.meta_keys import meta_key
 from eas.frontend.tracebacks import show_to_user
-from eas.interop.arguments import ArgView, Staging, is_scalar, stride_of, view
+from eas.interop.arguments import ArgView, Staging, hidden_value, is_scalar, view
+from eas.interop.hidden import Hidden
 from eas.interop.homes import extent_of, launch_site
+from eas.interop.pending import PENDING, keep_for_readers
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
-from eas.launch_arguments import plain_arrays, type_key
+from eas.kernel_function import (
+    OPTIONS,
+    TARGET_HINTS,
+    check_function,
+    check_num_warps,
+    head_of_function,
+    parameters_of,
+)
+from eas.launch_arguments import evaluated_grid, plain_arrays, type_key
 from eas.loading import load
 from eas.locks import new_lock
 from eas.recent import Recent
@@ -32,11 +42,12 @@ from eas.retraces import told_of_retrace
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
-from eas.runtime.streams import SPECIAL, Lane, Stream, lane_of
+from eas.runtime.streams import PROFILES, SPECIAL, Lane, Stream, lane_of
+from eas.told_strides import refuse_told_strides, steps_of
 from eas.types import Space, Type
 
 if TYPE_CHECKING:
-    from eas.frontend.source import SourceSpot
+    from eas.explain.page import Explanation
     from eas.runtime.repeat_launch import Repeater
 
 MATH_MODES = ("safe", "relaxed", "fast")
@@ -53,7 +64,7 @@ class Kernel:
     def __init__(self, fn: Callable[..., Any], math_mode: str = "safe") -> None:
         if math_mode not in MATH_MODES:
             raise ArgumentError(f"math_mode {math_mode!r} is not one of {', '.join(MATH_MODES)}")
-        _check_function(fn)
+        check_function(fn)
         functools.update_wrapper(self, fn)
         self.__name__: str = fn.__name__
         self.__qualname__: str = fn.__qualname__
@@ -62,7 +73,7 @@ class Kernel:
         self.num_warps: int | None = None
         """Simdgroups of a program on Metal; None: as many as its blocks need."""
         self._by_warps: dict[int, Kernel] = {}
-        params = _parameters(fn)
+        params = parameters_of(fn)
         self._names, self._is_meta = tuple(params), tuple(params.values())
         self._meta_names = tuple(name for name, is_meta in params.items() if is_meta)
         self._meta_set = frozenset(self._meta_names)
@@ -74,8 +85,13 @@ class Kernel:
         self._tensor_repeats: dict[type, tuple[tuple[CompiledKernel, Repeater, tuple[Place, ...]], ...]] = {}
         """By the type of the first argument: kernels whose launchers take the memory of tensors."""
         self._retraces = 0  # in a row
+        self._ever_written: frozenset[str] = frozenset()
         self._lock = new_lock()
-        get_ready(fn.__code__.co_filename)
+        self._get_ready()
+
+    def _get_ready(self) -> None:
+        """Load what the first call will need."""
+        get_ready(self.fn.__code__.co_filename)
 
     # --- public -----------------------------------------------------------------------------
 
@@ -83,10 +99,12 @@ class Kernel:
         """Launch over the arguments; see `docs/launching.md` for the options."""
         __tracebackhide__ = True
         try:
+            if PENDING:
+                keep_for_readers(self._names, args, kwargs, self._ever_written)
             is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True and _stream is None and not SPECIAL
             if is_simple:
                 if _grid is not None and type(_grid) is not tuple and (self._repeats or self._tensor_repeats):
-                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
+                    _grid = (_grid,) if type(_grid) is int else evaluated_grid(self, _grid, args, kwargs)
                 for repeat in self._repeats:
                     if repeat(args, kwargs, _grid) is None:
                         return None
@@ -94,7 +112,7 @@ class Kernel:
                     return None
             elif self._tensor_repeats and (not SPECIAL or capturing() is None) and _shape is None and _nthreads is None and _tptg is None:
                 if _grid is not None and type(_grid) is not tuple:
-                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
+                    _grid = (_grid,) if type(_grid) is int else evaluated_grid(self, _grid, args, kwargs)
                 if self._repeat_on_tensors(args, kwargs, _grid, (_sync, _stream)):
                     return None
             if is_tracing() and _any_traced((*args, *kwargs.values())):
@@ -145,12 +163,23 @@ class Kernel:
             hinted = self._hinted(kwargs)
             if hinted is not self:
                 return hinted.to_msl(*args, **kwargs)
-            values = self._bind(args, {k: v for k, v in kwargs.items() if k not in _OPTIONS})
+            values = self._bind(args, {k: v for k, v in kwargs.items() if k not in OPTIONS})
             compiled = self._compile(values)
-            values = self._with_strides(compiled, values)
+            values = self._with_hidden(compiled, values)
             given = {name: values[self._index[name]] for name in compiled.arg_names}
             arrays = {name: view(value, name) for name, value in given.items() if not is_scalar(value)}
             return self._variant(compiled, values, arrays).msl
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """One HTML page about a launch over these arguments, whose memory is left alone; see `docs/explain.md`."""
+        from eas.explain.kernel_page import explain_kernel
+
+        __tracebackhide__ = True
+        try:
+            return explain_kernel(self, args, kwargs)
         except BaseException as error:
             self._tell(error)
             raise
@@ -171,6 +200,16 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<eas.kernel {self.__qualname__}({', '.join(self._names)})>"
 
+    def __str__(self) -> str:
+        code = self.fn.__code__
+        params = ", ".join(f"{name}: constexpr" if is_meta else name for name, is_meta in zip(self._names, self._is_meta, strict=True))
+        return f"kernel {self.__qualname__}({params}) at {code.co_filename}:{code.co_firstlineno}, compiled for {len(self._compiled)} sets of argument types"
+
+    def _repr_html_(self) -> str:
+        from eas.notebook import kernel_html
+
+        return kernel_html(self)
+
     def _tell(self, error: BaseException) -> None:
         """Make an error of a call what the caller sees: one of a launch names the kernel by its `def`."""
         if sys.is_finalizing():  # nothing can be imported any more
@@ -178,7 +217,7 @@ class Kernel:
                 raise LaunchError(f"kernel {self.__name__} cannot be compiled while Python ends", hint="launch it with such arguments once before, or free what launches it in a function of atexit") from None
             return
         if isinstance(error, LaunchError):
-            error.at(_head_of(self.fn))
+            error.at(head_of_function(self.fn))
         hide_our_frames(error)
 
     # --- binding and compiling --------------------------------------------------------------
@@ -233,7 +272,7 @@ class Kernel:
         return values
 
     def _unknown_argument(self, name: str) -> ArgumentError:
-        near = config.closest(name, (*self._names, *_OPTIONS))
+        near = config.closest(name, (*self._names, *OPTIONS))
         return ArgumentError(f"{self.__name__} has no argument `{name}`", hint=f"did you mean `{near}`?" if near else f"its arguments are {', '.join(self._names)}")
 
     def _compile(self, values: list[Any]) -> CompiledKernel:
@@ -249,7 +288,8 @@ class Kernel:
                 if "num_warps" in self._index:  # a meta-parameter of its own, which is also the hint
                     check_num_warps(self.__name__, values[self._index["num_warps"]])
                 found = compile_kernel(self.fn, self._arguments(values), self.math_mode, self.num_warps)
-                for hidden in found._strides:
+                self._ever_written |= frozenset(found.writes)
+                for hidden in found._hidden:
                     self._index.setdefault(hidden, len(self._index))
                 gone = self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively)
                 if gone:  # launches that are under way hold the code themselves
@@ -299,8 +339,10 @@ class Kernel:
 
     def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> Repeater | None:
         """Launch, and give the native launcher that may take over such calls, if there is one."""
+        if PENDING:
+            keep_for_readers(self._names, values, {}, compiled.writes)
         grid = self._grid(compiled, values, options, tptg)
-        staged = self._stage(compiled, self._with_strides(compiled, values), grid)
+        staged = self._stage(compiled, self._with_hidden(compiled, values), grid)
         if staged is None:
             return None
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
@@ -310,7 +352,7 @@ class Kernel:
             self._capture(graph, compiled, staged, grid)
             return None
         lane = None if stream is None and not SPECIAL else lane_of(stream, staged.runtime)
-        if lane or not (sync and self._repeat(compiled, staged, grid)):
+        if lane or PROFILES or not (sync and self._repeat(compiled, staged, grid)):
             self._run(compiled, staged, grid, sync, lane)
         staged.staging.finish()
         return compiled._repeaters.get(staged.runtime.name)
@@ -329,7 +371,7 @@ class Kernel:
     def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
-        if setting_now(config.debug):
+        if setting_now(config.debug) or PROFILES:
             load("eas.runtime.debug")
             from eas.runtime import debug
 
@@ -341,7 +383,7 @@ class Kernel:
     def _prepare(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Launch | None:
         """Everything that `Runtime.run` needs, or None for a grid without programs."""
         grid = self._grid(compiled, values, options, tptg)
-        staged = self._stage(compiled, self._with_strides(compiled, values), grid)
+        staged = self._stage(compiled, self._with_hidden(compiled, values), grid)
         if staged is None:
             return None
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
@@ -356,20 +398,20 @@ class Kernel:
         scalars = {n: v for n, v in named.items() if n not in meta and type(v) is not np.ndarray and is_scalar(v)}
         return infer_grid(compiled.grid_info, scalars, meta, options, named)
 
-    def _with_strides(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
-        """The values of all parameters, followed by the strides that the kernel asks for."""
-        if not compiled._strides:
+    def _with_hidden(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
+        """The values of all parameters, followed by the strides and extents that the kernel asks for."""
+        if not compiled._hidden:
             return values
         extended = values + [None] * (len(self._index) - len(values))
-        for name, (buffer, axis) in compiled._strides.items():
-            extended[self._index[name]] = stride_of(view(values[self._index[buffer]], buffer), axis)
+        for name, hidden in compiled._hidden.items():
+            extended[self._index[name]] = hidden_value(view(values[self._index[hidden.buffer]], hidden.buffer), hidden)
         return extended
 
     def _ordered(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
-        """The parameters, and after them the strides of this compiled kernel; others may know more."""
-        if not compiled._strides:
+        """The parameters, and after them the hidden ones of this compiled kernel; others may know more."""
+        if not compiled._hidden:
             return values
-        return [*values[: len(self._names)], *(values[self._index[name]] for name in compiled._strides)]
+        return [*values[: len(self._names)], *(values[self._index[name]] for name in compiled._hidden)]
 
     def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
@@ -385,6 +427,9 @@ class Kernel:
         strided = compiled._strided
         if arrays is None:
             strided = strided | {n for n, v in views.items() if self._was_told_strides(v, values)}
+            for name, seen in views.items():
+                if not (seen.is_contiguous or name in strided):
+                    refuse_told_strides(compiled, seen, given)
             arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in strided) for n, v in views.items()}
             for name, value in given.items():
                 if isinstance(value, np.generic):
@@ -401,7 +446,7 @@ class Kernel:
         """
         if seen.is_contiguous or not self._stride_places:
             return False
-        steps = {step for size, step in zip(seen.shape, seen.strides, strict=True) if size > 1 and step != 1}
+        steps = steps_of(seen)
         return bool(steps) and steps <= {values[i] for i in self._stride_places if type(values[i]) is int}
 
     def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Any], ignored: frozenset[str] = frozenset()) -> Variant:
@@ -416,22 +461,9 @@ class Kernel:
         call = repeater.call if repeater else None
         if call is None or call(tuple(self._ordered(compiled, staged.values)), {}, grid) is not None:
             return False
-        if staged.is_plain and not compiled._strides and call not in self._repeats:
+        if staged.is_plain and not compiled._hidden and call not in self._repeats:
             self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
         return True
-
-    def _evaluated(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A grid given as a function of one mapping as the tuple that it gives; else the grid itself."""
-        if type(grid) is FunctionType and not grid.__dict__ and grid.__code__.co_argcount == 1 and not grid.__code__.co_flags & inspect.CO_VARARGS:
-            named = {**dict(zip(self._names, args, strict=False)), **kwargs}
-            if len(named) < len(self._names):
-                named = {**self._defaults_by_name, **named}
-            is_stale = self.fn.__defaults__ is not self._defaults[1] or self.fn.__kwdefaults__ is not self._defaults[2]
-            if is_stale or len(args) > len(self._names) or len(named) != len(self._names) or not kwargs.keys() <= self._index.keys():
-                return grid  # such a call needs to be looked at first
-            found = grid(named)
-            return found if type(found) is tuple and all(type(n) is int for n in found) else (found,) if type(found) is int else grid
-        return grid
 
     def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same call with its named arguments by position, as far as they follow the positional ones."""
@@ -451,7 +483,7 @@ class Kernel:
             if call is None or (special is not None and aim is None):
                 continue
             written: list[Any] = []
-            named = {**kwargs} if compiled._strides else kwargs
+            named = {**kwargs} if compiled._hidden else kwargs
             raw = raw_memory(places, args, named, written)
             if raw and (call(tuple(raw), named, grid, True) if aim is None else aim(call, tuple(raw), named, grid, True)) is None:
                 if written:
@@ -459,11 +491,12 @@ class Kernel:
                 return True
         return False
 
-    def _asked_strides(self, compiled: CompiledKernel) -> dict[int, tuple[tuple[str, int], ...]]:
-        """By position: the hidden parameters that are strides of an argument, and of which axis."""
-        asked: dict[int, tuple[tuple[str, int], ...]] = {}
-        for hidden, (buffer, axis) in compiled._strides.items():
-            asked[self._index[buffer]] = (*asked.get(self._index[buffer], ()), (hidden, axis))
+    def _asked(self, compiled: CompiledKernel) -> dict[int, tuple[tuple[str, Hidden], ...]]:
+        """By position: the hidden parameters that are strides or extents of an argument."""
+        asked: dict[int, tuple[tuple[str, Hidden], ...]] = {}
+        for name, hidden in compiled._hidden.items():
+            place = self._index[hidden.buffer]
+            asked[place] = (*asked.get(place, ()), (name, hidden))
         return asked
 
     def _learn_tensors(self, compiled: CompiledKernel, repeater: Repeater, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -471,12 +504,15 @@ class Kernel:
         args, _ = self._in_order(args, kwargs)
         kind = type(args[0]) if args else NoneType
         known = self._tensor_repeats.get(kind, ())
-        asked = self._asked_strides(compiled)
+        asked = self._asked(compiled)
         if any(i >= len(args) for i in asked):
             return
         places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked, repeater.runtime.name)
         if places and (compiled, repeater, places) not in known:
             self._tensor_repeats[kind] = ((compiled, repeater, places), *known[: _MAX_REPEATS - 1])
+            call = None if compiled._hidden else repeater.call
+            if call is not None and repeater.takes_tensors({p.position: args[p.position] for p in places}) and call not in self._repeats:
+                self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
 
     def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
         """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
@@ -489,16 +525,21 @@ class Kernel:
         repeater = compiled._repeaters.get(staged.runtime.name)
         if repeater is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
-            hidden = tuple(compiled._strides)
+            hidden = tuple(compiled._hidden)
             what = Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), {a.name: a.type.dtype for a in compiled.args}, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies)
             repeater = compiled._repeaters[staged.runtime.name] = Repeater(what, staged.runtime)
         facts, old = variant.facts, repeater.call
-        defaults = (self._defaults[0] + (_MISSING,) * len(compiled._strides), *self._defaults[1:])
+        defaults = (self._defaults[0] + (_MISSING,) * len(compiled._hidden), *self._defaults[1:])
         repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)
         call = repeater.call
         # A launcher knows storage only: what came as a bf16 tensor must not come as an array of u16.
-        if staged.is_plain and not compiled._strides and call is not None and call not in self._repeats:
+        if staged.is_plain and not compiled._hidden and call is not None and call not in self._repeats:
             self._repeats = (call, *(c for c in self._repeats if c is not old))[:_MAX_REPEATS]
+
+
+# What torch.compile says where it may not leave its graph; elsewhere it calls the kernel as it is.
+Kernel.__call__._torchdynamo_disable = True  # type: ignore[attr-defined]
+Kernel.__call__._torchdynamo_disable_msg = "eas kernels are no operators of torch: wrap the function that launches them with eas.torch_op"  # type: ignore[attr-defined]
 
 
 class _Staged(NamedTuple):
@@ -524,29 +565,6 @@ class Launch(NamedTuple):
     staging: Staging
 
 
-TARGET_HINTS = ("num_warps", "num_stages")  # what Triton users say of a target; num_stages changes nothing here
-_WARPS = (1, 2, 4, 8, 16, 32)
-_OPTIONS = ("_grid", "_shape", "_nthreads", "_tptg", "_sync", "_stream")
-
-
-def check_num_warps(who: str, warps: Any) -> None:
-    """Raise for a number of simdgroups that no program can have; None: the schedule chooses."""
-    if warps is not None and (type(warps) is not int or warps not in _WARPS):
-        raise ArgumentError(f"{who} was given num_warps={warps!r}", hint="a program has 1, 2, 4, 8, 16 or 32 simdgroups of 32 threads")
-
-
-def _check_function(fn: Any) -> None:
-    if isinstance(fn, (staticmethod, classmethod)):
-        raise ArgumentError(f"eas.kernel got a {type(fn).__name__}", hint=f"write @{type(fn).__name__} above @eas.kernel, or leave it out")
-    if isinstance(fn, Kernel):
-        raise ArgumentError(f"{fn.__name__} is a kernel already", hint="decorate it once")
-    if not isinstance(fn, (FunctionType, MethodType)):
-        raise ArgumentError(f"eas.kernel decorates a Python function, got {fn!r}", hint='write @eas.kernel, or @eas.kernel(math_mode="fast"), above a def')
-    word = "async" if inspect.iscoroutinefunction(fn) else "a generator" if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn) else ""
-    if word:
-        raise UnsupportedPython(f"kernel {fn.__name__} is {word}", hint="a kernel is a plain function that writes its results with mk.store", loc=_head_of(fn))
-
-
 def hide_our_frames(error: BaseException) -> None:
     """Make the traceback of an error show the user's lines only."""
     if not sys.is_finalizing():
@@ -557,25 +575,6 @@ def _any_traced(values: tuple[Any, ...]) -> bool:
     from eas.frontend.values import Block
 
     return any(isinstance(value, Block) for value in values)
-
-
-def _head_of(fn: Any) -> SourceSpot:
-    load("eas.frontend.source")
-    from eas.frontend.source import head_of
-
-    return head_of(fn)
-
-
-def _parameters(fn: Callable[..., Any]) -> dict[str, bool]:
-    """The parameters in order, and whether each is a trace-time one."""
-    params = {}
-    for p in inspect.signature(fn).parameters.values():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise ArgumentError(f"kernel {fn.__name__} takes {p}", hint="kernels have a fixed list of parameters")
-        if p.name in _OPTIONS:
-            raise ArgumentError(f"kernel {fn.__name__} has a parameter named {p.name}, which is a launch option", hint="rename it")
-        params[p.name] = is_constexpr(p.annotation)
-    return params
 
 
 @overload

@@ -124,26 +124,60 @@ def _guarded(torch: Any, op: Any, fn: Fn, mutates_args: tuple[str, ...]) -> Fn:
 
 bodies: dict[Any, tuple[Fn, Any]] = {}
 """What is behind an operator: its function, and its `Backward` if it has a gradient."""
-_libraries: dict[str, Any] = {}  # torch forgets the operators of a library that nobody holds
+_libraries: dict[str, Any] = {}  # by operator: torch forgets the operators of a library that nobody holds
+_authors: dict[str, tuple[str, str]] = {}  # by operator: the module and the name of its function
 
 
 def _library(torch: Any, full_name: str) -> Any:
-    space = full_name.partition("::")[0]
-    if space not in _libraries:
-        _libraries[space] = torch.library.Library(space, "FRAGMENT")
-    return _libraries[space]
+    if full_name not in _libraries:
+        _libraries[full_name] = torch.library.Library(full_name.partition("::")[0], "FRAGMENT")
+    return _libraries[full_name]
+
+
+def _forget_earlier(full_name: str, fn: Fn) -> None:
+    """Let a function that is defined once more, as a cell of a notebook does, take the place of the earlier one."""
+    author = (fn.__module__, fn.__qualname__)
+    if _authors.get(full_name) == author and full_name in _libraries:
+        for op in [op for op in bodies if op._name == full_name]:
+            del bodies[op]
+        _libraries.pop(full_name)._destroy()
+    _authors[full_name] = author
 
 
 def _make_op(torch: Any, full_name: str, fn: Fn, mutates_args: tuple[str, ...]) -> Any:
     """The operator `torch.ops.library.name.default`, without gradients so far."""
-    if mutates_args:  # custom_op tells autograd of the writes
+    _forget_earlier(full_name, fn)
+    fn = _watched(torch, full_name, fn, mutates_args)
+    if mutates_args:
+        _schema_of(torch, fn, fn, mutates_args)  # custom_op tells autograd of the writes
         return torch.library.custom_op(full_name, fn, mutates_args=mutates_args)._opoverload
     run = _without_grad(torch, fn)
     library, (space, _, short) = _library(torch, full_name), full_name.partition("::")
-    schema = torch.library.infer_schema(run, mutates_args=())
+    schema = _schema_of(torch, fn, run)
     library.define(f"{short}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     library.impl(short, run, "CompositeExplicitAutograd")
     return getattr(getattr(torch.ops, space), short).default
+
+
+def _schema_of(torch: Any, fn: Fn, run: Fn, mutates_args: tuple[str, ...] = ()) -> Any:
+    """The schema that torch reads from the type hints; what it refuses is told in the words of the function."""
+    hint = "torch.Tensor, torch.Tensor | None, int, float, bool and str are types of parameters; results are -> torch.Tensor, -> tuple[torch.Tensor, ...] with each, or -> None"
+    signature = inspect.signature(run)
+    untyped = [name for name, p in signature.parameters.items() if p.annotation is p.empty]
+    if untyped or signature.return_annotation is signature.empty:
+        what = " and ".join([f"parameter `{name}`" for name in untyped] + ["its result"] * (signature.return_annotation is signature.empty))
+        raise ArgumentError(f"{fn.__name__} becomes an operator of torch by its type hints, which are missing for {what}", hint=hint).at(_head_of(fn))
+    try:
+        return torch.library.infer_schema(run, mutates_args=mutates_args)
+    except ValueError as error:
+        text = str(error).removeprefix("infer_schema(func): ").partition(" The valid types")[0].partition(" Got func")[0]
+        raise ArgumentError(f"{fn.__name__} cannot become an operator of torch: {text}", hint=hint).at(_head_of(fn)) from None
+
+
+def _head_of(fn: Fn) -> Any:
+    from eas.frontend.source import head_of
+
+    return head_of(inspect.unwrap(fn))
 
 
 # --- names and schemas --------------------------------------------------------------------------
@@ -178,12 +212,43 @@ def _without_grad(torch: Any, fn: Fn) -> Fn:
         with torch.no_grad():
             return fn(*args, **kwargs)
 
+    return _described_as(run, fn)
+
+
+def _described_as(run: Fn, fn: Fn) -> Fn:
     run.__name__, run.__qualname__, run.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
-    run.__module__ = fn.__module__
+    run.__module__, run.__wrapped__ = fn.__module__, fn  # type: ignore[attr-defined]
     # The schema is read from these; annotations that are strings mean names of the function's module.
     run.__signature__ = inspect.signature(fn, eval_str=True)  # type: ignore[attr-defined]
     run.__annotations__ = inspect.get_annotations(fn, eval_str=True)
     return run
+
+
+def _watched(torch: Any, full_name: str, fn: Fn, mutates_args: tuple[str, ...]) -> Fn:
+    """`fn`, which warns once if it has written a tensor that torch does not know to be written."""
+    names, told = list(inspect.signature(fn).parameters), False
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        nonlocal told
+        if told:
+            return fn(*args, **kwargs)
+        given = [(n, x) for n, x in (*zip(names, args, strict=False), *kwargs.items()) if n not in mutates_args and type(x) is torch.Tensor and not x.is_inference()]
+        before = [x._version for _, x in given]
+        made = fn(*args, **kwargs)
+        written = [n for (n, x), version in zip(given, before, strict=True) if x._version != version]
+        if written:
+            told = True
+            _advise_on_write(full_name, fn, written)
+        return made
+
+    return _described_as(run, fn)
+
+
+def _advise_on_write(full_name: str, fn: Fn, written: list[str]) -> None:
+    from eas.frontend.advice import advise
+
+    shown = ", ".join(f"`{name}`" for name in written)
+    advise(f"operator {full_name} writes its argument {shown}, of which torch knows nothing: torch.compile and autograd may use what was there before", f"mutates_args={written!r}", _head_of(fn))
 
 
 def _tensor_names(op: Any) -> list[str]:

@@ -17,6 +17,8 @@ class Space(Enum):
     SIMDGROUP = "frag"
     SCRATCH = "scratch_ptr"
 
+    __hash__ = object.__hash__  # that of Enum is slow, and types are keys all the time
+
 
 _VALUE = Space.VALUE  # looking up a member of an Enum is slow, and types are asked all the time
 _POINTERS = (Space.DEVICE, Space.THREADGROUP, Space.SCRATCH)

@@ -75,6 +75,14 @@ def identify(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], mat
     return Identity(key, fn.__code__.co_filename, walk.dependencies)
 
 
+def identify_built(name: str, structure: str, filename: str) -> Identity | None:
+    """The identity of a kernel whose IR eas builds itself: its structure says all."""
+    if default_cache().root is None:
+        return None
+    key = keys.disk_key(keys.KernelKey(_machine(host_cpu().fingerprint), "safe", None, (name,), (structure,)))
+    return Identity(key, filename, Dependencies())
+
+
 def _argument(walk: Walk, given: Type | Static) -> str:
     if not isinstance(given, Static):
         return str(given)
@@ -187,12 +195,12 @@ def _pack_summary(summary: Summary) -> bytes:
     grid = summary.grid_info
     args = [(a.name, a.type.dtype.name, a.type.space.value, a.attrs) for a in summary.args]
     facts = [(f.kind, f.arg) for f in summary.facts]
-    extents = (grid.launch_mode, sorted(grid.axes), grid.block_sizes, sorted(grid.num_programs_axes))
+    extents = (grid.launch_mode, sorted(grid.axes), grid.block_sizes, sorted(grid.num_programs_axes), grid.more_threads)
     return marshal.dumps((summary.name, args, summary.writes, summary.reads, extents, facts, summary.threads))
 
 
 def _unpack_summary(data: bytes) -> Summary:
-    name, packed, writes, reads, (mode, axes, blocks, counted), facts, threads = marshal.loads(data)
+    name, packed, writes, reads, (mode, axes, blocks, counted, more), facts, threads = marshal.loads(data)
     args = tuple(ArgType(n, Type(dtypes.parse(dtype), (), Space(space)), tuple(attrs)) for n, dtype, space, attrs in packed)
-    grid = GridInfo(name, mode, frozenset(axes), tuple(blocks), frozenset(counted))
+    grid = GridInfo(name, mode, frozenset(axes), tuple(blocks), frozenset(counted), tuple(more))
     return Summary(name, args, tuple(writes), tuple(reads), grid, tuple(Fact(kind, arg) for kind, arg in facts), threads)

@@ -4,7 +4,8 @@ import numpy as np
 
 import eas
 from eas import mk
-from examples.command_line import parse, report
+
+from .command_line import parse, report
 
 
 @eas.kernel

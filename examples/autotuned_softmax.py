@@ -4,8 +4,9 @@ import numpy as np
 
 import eas
 from eas import mk
-from examples.command_line import parse, report
-from examples.softmax import reference
+
+from .command_line import parse, report
+from .softmax import reference
 
 
 @eas.autotune(configs=[eas.Config({"ROWS": n}) for n in (1, 4, 16)], key=["n_rows", "n_cols"], warmup=1, repeat=5)

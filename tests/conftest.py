@@ -86,6 +86,14 @@ def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden; then read the diff")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _settled_heap():
+    """What a file leaves alive (its kernels and their code) lives to the end: later collections need not walk over it."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def _cache_dirs(tmp_path_factory):
     """Folders that do not exist yet: a tmp_path of each test would be made, and looked for among all the others."""
@@ -141,6 +149,7 @@ def _silent_fake_metal():
     runtime = get_runtime("mps")
     hooks = runtime.extension().hooks
     runtime.drain()
+    gc.unfreeze()
     gc.collect()
     runtime.memory.release()
     runtime.drain()

@@ -235,7 +235,7 @@ class KernelModule(unittest.TestCase):
         import eas.kernel
 
         self.assertIs(eas.kernel, sys.modules["eas.kernel"].kernel)
-        done = python("-c", "import eas.kernel\nprint(eas.kernel(lambda x: None))")
+        done = python("-c", "import eas.kernel\nprint(repr(eas.kernel(lambda x: None)))")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("eas.kernel", done.stdout)
 

@@ -44,8 +44,9 @@ class Block:
 
 
 def runnable_pages() -> list[Path]:
-    """The pages whose snippets run: README.md and all of docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """The pages whose snippets run: README.md and all of docs/ but the translations, which have the same ones."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return [ROOT / "README.md", *(page for page in pages if page.parent.name != "zh")]
 
 
 def blocks(text: str) -> Iterator[Block]:

@@ -14,6 +14,7 @@ from eas.dtypes import DType
 from eas.errors import EasError
 from eas.ops import TABLE, Op, Trait
 from eas.ops.dot import accumulator
+from tools.doc_gallery import make_gallery
 
 Row = Sequence[str]
 
@@ -59,19 +60,20 @@ DTYPE_GROUPS: tuple[tuple[str, tuple[DType, ...]], ...] = (
 
 def make_ops() -> str:
     parts = [
-        "# Op and function reference\n\n"
-        "Three lists: the ops of the IR, one row of `eas/ops/` each, the functions of `eas.mk` that kernels call, and the ops of "
-        "scheduled IR.\n\n"
+        "# Function and op reference\n\n"
+        "What kernels call comes first: the functions of `eas.mk`. Behind it stand, for those who read IR, its ops, one row of `eas/ops/` "
+        "each, and the ops of scheduled IR. [cheat-sheet.md](cheat-sheet.md) is the same on one page.\n\n"
+        "## Functions of `eas.mk`\n",
+        *_mk_sections(),
         "## Ops\n\n"
         "In *operands*, `x?` may be left out and `*xs` is any number. *Dtypes* are those of the operands; a dash means that "
         "the type rule of the op decides. `ints` are i8 to i64 and u8 to u64, `floats` are f16, bf16, f32 and f64, `fp8` "
-        "are f8e4m3 and f8e5m2. How exact each op is stands in [accuracy.md](accuracy.md).\n"
+        "are f8e4m3 and f8e5m2. How exact each op is stands in [accuracy.md](accuracy.md).\n",
     ]
     parts.append(table(("trait", "meaning"), ((code(_trait_name(t)), doc) for t, doc in TRAITS.items())))
     for family, title in FAMILIES.items():
         parts.append(f"### {title}\n")
         parts.append(_op_table([op for op in LANGUAGE if op.family == family]))
-    parts += ["## Functions of `eas.mk`\n", *_mk_sections()]
     parts.append(
         "## Scheduled IR\n\n"
         "Ops that are not part of the language: no kernel can name them, and the interpreter does not know them. "
@@ -114,6 +116,7 @@ def _dtype_names(allowed: Sequence[DType]) -> str:
 # The modules that the functions of `eas.mk` are defined in, in reading order.
 MK_TITLES = {
     "lang_index": "Ids and filled blocks",
+    "lang_sizes": "Sizes",
     "lang_memory": "Loads, stores, atomics",
     "lang_math": "Elementwise functions",
     "lang_activation": "Activation functions",
@@ -261,7 +264,8 @@ def make_dtypes() -> str:
         "# Dtypes and promotion\n\n## The dtypes\n",
         table(("dtype", "kind", "bytes", "in NumPy memory", "range", "other names"), map(_dtype_row, dtypes.ALL)),
         "Inside kernels they are `mk.f32`, `mk.i32` and so on; where a dtype is expected, its name as a string, a NumPy dtype and "
-        "a torch dtype do as well. fp8 types are for storage: they can be loaded, stored, moved and cast, not computed with. "
+        "a torch dtype do as well. They are equal, too: `t.dtype == np.float32`, `== np.dtype('float32')` and `== torch.float32`, from both sides; "
+        "`np.dtype(t.dtype)` is NumPy's, which lacks bf16 and fp8. fp8 types are for storage: they can be loaded, stored, moved and cast, not computed with. "
         "f64 is for the CPU: Metal has no such type.\n",
         "## Two typed operands\n\nThe dtype in which an operation on two values is computed:\n",
         table(("", *(code(d.name) for d in dtypes.ALL)), matrix),
@@ -304,4 +308,5 @@ REFERENCE: dict[str, Callable[[], str]] = {
     "accuracy.md": make_accuracy,
     "environment.md": make_environment,
     "dtypes.md": make_dtypes,
+    "gallery.md": make_gallery,
 }

@@ -57,8 +57,8 @@ def pages() -> Iterator[tuple[Path, str]]:
             continue
         text = doc_blocks.refreshed(path)
         yield path, text
-        if path == ROOT / "README.md":
-            chinese = ROOT / "README.zh-CN.md"
+        chinese = ROOT / "README.zh-CN.md" if path == ROOT / "README.md" else path.parent / "zh" / path.name
+        if chinese.exists():
             yield chinese, doc_blocks.with_blocks_of(text, chinese.read_text(encoding="utf-8"))
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eas.errors import ArgumentError, LostWrite
+from eas.interop.hidden import Hidden
 from eas.interop.views import ArgView, is_scalar, view
+from eas.runtime.copies import told
 
-__all__ = ["ArgView", "Staging", "is_scalar", "stride_of", "view"]
+__all__ = ["ArgView", "Staging", "hidden_value", "is_scalar", "view"]
 
 Array = NDArray[Any]
 
@@ -54,7 +57,7 @@ class Staging:
         use = self._twin(view) if is_staged else None
         if use is None:
             # Also an argument that is only written starts as a copy: masked stores leave gaps.
-            use = _Use(view, view.copied() if is_staged else None)
+            use = _Use(view, told(view.device, view.device, view.nbytes, view.copied) if is_staged else None)
             self._uses.append(use)
             self._has_copies |= is_staged
         if written:
@@ -71,7 +74,7 @@ class Staging:
             if not use.written:
                 continue
             if use.copy is not None:
-                use.view.write_back(use.copy)
+                told(use.view.device, use.view.device, use.view.nbytes, functools.partial(use.view.write_back, use.copy))
             use.view.note_write()
 
     def written(self) -> tuple[ArgView, ...]:
@@ -107,21 +110,21 @@ class Staging:
             )
 
 
-def stride_of(view: ArgView, axis: int) -> int:
-    """The stride that a kernel asked for with `x.stride(axis)`."""
-    if not -len(view.shape) <= axis < len(view.shape):
+def hidden_value(view: ArgView, hidden: Hidden) -> int:
+    """What a kernel asks of an argument: a stride, an extent, its size."""
+    found = hidden.of(view.shape, view.strides)
+    if found is None:
+        wanted = f" of {hidden.ndim} axes" if hidden.ndim else ""
         raise ArgumentError(
-            f"the kernel asks for {view.name}.stride({axis}), but argument {view.name!r} has shape {view.shape}",
-            hint=f"pass an array with more axes, for example {view.name}[None]",
+            f"the kernel asks for {hidden}{wanted}, but argument {view.name!r} has shape {view.shape}",
+            hint=f"pass an array with {'as many' if hidden.ndim else 'more'} axes, for example {view.name}[None]",
         )
-    found = view.strides[axis]
     if found >= 1 << 31:
         raise ArgumentError(
-            f"{view.name}.stride({axis}) is {found}, which does not fit i32",
-            hint=f"pass a contiguous copy of {view.name}, or a part of it",
+            f"{hidden} is {found}, which does not fit i32",
+            hint=f"pass a contiguous copy of {view.name}, or a part of it" if hidden.kind == "stride" else "pass the number as an argument of the kernel",
         )
-    # Along one element there is no step, whatever number NumPy or torch keeps there.
-    return found if view.shape[axis] > 1 else max(found, 0)
+    return found
 
 
 def _identity(view: ArgView) -> tuple[object, ...]:

@@ -13,29 +13,36 @@ from eas.dtypes import DType
 from eas.errors import ArgumentError
 from eas.interop.devices import CPU, Device
 from eas.interop.targets import DTypeLike, as_dtype
+from eas.runtime.copies import told
 
 Array = NDArray[Any]
+PYTHON = "python"
+"""Where numbers and lists are from."""
 
 
 def allocate(shape: tuple[int, ...], dtype: DType, device: Device = CPU) -> Array:
     """An aligned array with arbitrary contents."""
-    if any(size < 0 for size in shape):
+    if shape and min(shape) < 0:
         raise ArgumentError(f"a tensor cannot have shape {shape}", hint="use sizes of 0 and more")
     nbytes = math.prod(shape) * dtype.nbytes
-    return device.allocate(nbytes).view(dtype.np_storage).reshape(shape)
+    return np.ndarray(shape, dtype.np_storage, device.allocate(nbytes))
 
 
-def stored(storage: Array, dtype: DType, device: Device = CPU) -> Array:
-    """A contiguous, aligned copy of an array in storage form."""
-    made = allocate(storage.shape, dtype, device)
-    made[...] = storage
-    return made
+def stored(storage: Array, dtype: DType, device: Device = CPU, source: str = "cpu") -> Array:
+    """A contiguous, aligned copy of an array in storage form; `source` is where the values are from."""
+
+    def copy() -> Array:
+        made = allocate(storage.shape, dtype, device)
+        device.fill(made, storage)
+        return made
+
+    return told(device.name, source, storage.nbytes, copy)
 
 
-def converted(values: Array, source: DType, wanted: DType, device: Device = CPU) -> Array:
-    """New memory with the values of a compute array, cast to another type and rounded once."""
+def converted(values: Array, source: DType, wanted: DType, device: Device = CPU, home: str = "cpu") -> Array:
+    """New memory with the values of a compute array that is from `home`, cast to another type and rounded once."""
     storage = numerics.encode(numerics.cast(values, source, wanted), wanted)
-    return stored(np.asarray(storage), wanted, device)
+    return stored(np.asarray(storage), wanted, device, home)
 
 
 def readable(data: object) -> object:
@@ -83,7 +90,7 @@ def of_weak(values: Array, dtype: DTypeLike = None) -> tuple[Array, DType]:
 
 def _of_values(values: Array, dtype: DTypeLike) -> tuple[Array, DType]:
     source, wanted = dtypes.from_numpy(values.dtype), as_dtype(dtype)
-    return converted(values.astype(source.np_compute, copy=False), source, wanted), wanted
+    return converted(values.astype(source.np_compute, copy=False), source, wanted, home=PYTHON), wanted
 
 
 def _is_weak(data: object) -> bool:

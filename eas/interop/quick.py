@@ -8,24 +8,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from eas.interop.hidden import Hidden
 
 _MAX_LAYOUTS = 256  # of one argument: past it shapes change with every launch
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A positional argument that was a tensor, or an array whose strides the kernel asks for."""
+    """A positional argument that was a tensor, or an array whose strides or extents the kernel asks for."""
 
     position: int
     dtype: object
     kind: type[Any]
     is_written: bool
-    strides: tuple[tuple[str, int], ...]
-    """Hidden parameters that are strides of it, and of which axis."""
+    asked: tuple[tuple[str, Hidden], ...]
+    """Hidden parameters that are strides or extents of it."""
     is_torch: bool
     device: object
     """Of an `eas.Tensor`; None of others."""
@@ -34,9 +37,9 @@ class Place:
 
 
 Layout = tuple[int, dict[str, int]]
-"""Elements from the first to the last, and the strides that the kernel asks for."""
-Asked = Mapping[int, tuple[tuple[str, int], ...]]
-"""Position of an argument -> the strides of it that a kernel asks for."""
+"""Elements from the first to the last, and the strides and extents that the kernel asks for."""
+Asked = Mapping[int, tuple[tuple[str, Hidden], ...]]
+"""Position of an argument -> the strides and extents of it that a kernel asks for."""
 
 
 def tensor_places(args: tuple[Any, ...], written: frozenset[int], asked: Asked, runtime: str = "cpu") -> tuple[Place, ...]:
@@ -62,7 +65,7 @@ def _torch_classes() -> tuple[type, ...]:
 def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], named: dict[str, Any], written: list[Any]) -> list[Any] | None:
     """The arguments with (address, number of elements) for tensors, or None.
 
-    Strides that the kernel asks for are added to `named`; what is written to `written`, for `note_writes`.
+    Strides and extents that the kernel asks for are added to `named`; what is written to `written`, for `note_writes`.
 
     Only public questions are asked of a torch tensor; one that has no memory of its own (sparse, on a
     device, inside of vmap or grad) has no address.
@@ -70,6 +73,7 @@ def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], named: dict[str
     raw = list(args)
     if places and places[-1].position >= len(args):
         return None
+    memory: Any
     try:
         for place in places:
             value: Any = args[place.position]
@@ -78,11 +82,15 @@ def raw_memory(places: tuple[Place, ...], args: tuple[Any, ...], named: dict[str
             if place.device is not None:
                 if value._device is not place.device:
                     return None
-                memory: Any = value._array  # the launcher looks at its flags
-                if place.strides:
-                    memory = _array_memory(memory, place, named)
-                if place.is_written and value._owner is not value._array:
+                memory = value._memory  # the launcher looks at its flags
+                if memory is None:  # a lazy tensor, which the ordinary way computes
+                    return None
+                if place.is_written and value._owner is not memory:
                     written.append(value._owner)
+                if not place.asked:
+                    raw[place.position] = memory
+                    continue
+                memory = _array_memory(memory, place, named)
             elif place.kind is np.ndarray:
                 memory = _array_memory(value, place, named)
             elif place.is_torch:
@@ -105,7 +113,7 @@ def _torch_memory(tensor: Any, place: Place, named: dict[str, Any], written: lis
         if tensor.requires_grad:
             return None
         written.append(tensor)
-    if place.strides:
+    if place.asked:
         found = _layout(place, tensor.shape, tensor.stride())
         if found is None:
             return None
@@ -127,7 +135,7 @@ def _tensor_memory(tensor: Any, place: Place, named: dict[str, Any], written: li
         if seen.readonly or seen.requires_grad_leaf:
             return None
         written.append(seen.owner)
-    return _array_memory(seen.array, place, named) if place.strides else seen.array
+    return _array_memory(seen.array, place, named) if place.asked else seen.array
 
 
 def address_of(array: NDArray[Any]) -> int:
@@ -168,12 +176,19 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...], place: Place) -> La
         if size == 0 or step < 0 or (place.is_written and step <= last):
             return None
         last += (size - 1) * step
+    if not any(hidden.kind == "stride" for _, hidden in place.asked) and not _is_contiguous(shape, strides):
+        return None  # only a kernel that knows of strides sees what lies in memory
     asked: dict[str, int] = {}
-    for name, axis in place.strides:
-        if not -len(shape) <= axis < len(shape):
+    for name, hidden in place.asked:
+        found = hidden.of(shape, strides)
+        if found is None or found >= 1 << 31:
             return None
-        asked[name] = strides[axis] if shape[axis] > 1 else max(strides[axis], 0)
+        asked[name] = found
     return last + 1, asked
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return all(size == 1 or step == prod(shape[axis + 1 :]) for axis, (size, step) in enumerate(zip(shape, strides, strict=True)))
 
 
 def note_writes(owners: list[Any]) -> None:

@@ -53,6 +53,11 @@ class ArgView:
         return self.array.shape
 
     @property
+    def nbytes(self) -> int:
+        """Of its elements, without gaps."""
+        return math.prod(self.shape) * self.dtype.nbytes
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """Steps in elements, not bytes."""
         return tuple(step // self.dtype.nbytes for step in self.array.strides)
@@ -63,6 +68,8 @@ class ArgView:
         flags = self.array.flags
         return flags.c_contiguous and flags.aligned
 
+    is_private = False
+    """Whether only the GPU sees the elements: `array` is a layout then."""
     must_finish = False
     """Whether others use the memory who know nothing of our streams: a launch on it ends before the call returns."""
 

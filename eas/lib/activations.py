@@ -63,7 +63,7 @@ def silu(x: Array, out: Array | None = None, *, block: int | None = None) -> Arr
 
 def swiglu(gate: Array, up: Array, out: Array | None = None, *, block: int | None = None) -> Array:
     """silu(gate) * up of two arrays of one shape and dtype, in one pass."""
-    need(gate.shape == up.shape and gate.dtype == up.dtype, f"swiglu needs equal arrays, got {gate.dtype}{list(gate.shape)} and {up.dtype}{list(up.shape)}")
+    need(gate.shape == up.shape and gate.dtype == up.dtype, lambda: f"swiglu needs equal arrays, got {gate.dtype}{list(gate.shape)} and {up.dtype}{list(up.shape)}")
     need_float(gate, "swiglu")
     check_small(gate)
     out = result(out, gate.shape, gate.dtype, gate)

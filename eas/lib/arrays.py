@@ -12,11 +12,13 @@ import numpy as np
 from eas import dtypes
 from eas.dtypes import DType
 from eas.errors import ArgumentError
+from eas.interop.devices import CPU, Device
 from eas.lib.torch_arrays import TorchArray
-from eas.tensor import Tensor, empty
+from eas.tensor import Tensor, empty, new
 
 # NumPy arrays here; an eas.Tensor has what is asked of them, and may stand in their place.
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+_SMALL_NBYTES = 1 << 14
 
 
 def need(ok: bool, message: str | Callable[[], str]) -> None:
@@ -30,6 +32,7 @@ def dtype_of(x: Any) -> DType:
     return as_dtype(x.dtype)
 
 
+@functools.cache
 def as_dtype(dtype: Any) -> DType:
     """The element type that NumPy or eas calls so."""
     return dtype if isinstance(dtype, DType) else dtypes.from_numpy(np.dtype(dtype))
@@ -47,27 +50,34 @@ def is_float(x: Array) -> bool:
 
 
 def need_float(x: Array, name: str) -> None:
-    need(is_float(x), lambda: f"{name} needs floats, got {x.dtype}")
+    if not as_dtype(x.dtype).is_float:
+        raise ArgumentError(f"{name} needs floats, got {x.dtype}")
 
 
 def check_small(*arrays: Array) -> None:
     """Offsets of these kernels are i32."""
-    check_count(max(a.size for a in arrays))
+    for a in arrays:
+        if a.size >= 2**31:
+            check_count(a.size)
 
 
 def check_count(elements: int) -> None:
-    need(elements < 2**31, lambda: f"an array of {elements} elements is too large: offsets are 32 bits")
+    if elements >= 2**31:
+        raise ArgumentError(f"an array of {elements} elements is too large: offsets are 32 bits")
 
 
 def check_rows(x: Array) -> tuple[int, int]:
     """(rows, columns) of an array of any leading shape, seen as rows along its last axis."""
-    need(x.ndim >= 1 and x.shape[-1] > 0, lambda: f"expected rows along the last axis, got shape {x.shape}")
-    check_small(x)
-    return x.size // x.shape[-1], x.shape[-1]
+    shape, size = x.shape, x.size
+    if not shape or shape[-1] <= 0:
+        raise ArgumentError(f"expected rows along the last axis, got shape {shape}")
+    check_count(size)
+    return size // shape[-1], shape[-1]
 
 
 def check_vector(v: Array, length: int, name: str) -> None:
-    need(v.shape == (length,), lambda: f"{name} has shape {v.shape}, expected ({length},)")
+    if v.shape != (length,):
+        raise ArgumentError(f"{name} has shape {v.shape}, expected ({length},)")
 
 
 def result(out: Array | None, shape: tuple[int, ...], dtype: Any, like: Any = None) -> Array:
@@ -86,11 +96,19 @@ def _misfit(out: Array, shape: tuple[int, ...], dtype: Any) -> str:
 
 
 def _new(shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+    if type(like) is np.ndarray and not isinstance(dtype, DType):
+        return np.empty(shape, dtype)
     if isinstance(like, TorchArray):
         return like.new(shape, as_dtype(dtype))
     if isinstance(like, Tensor):
-        return empty(shape, dtype=as_dtype(dtype), device=like.device)
+        return _new_tensor(shape, as_dtype(dtype), like._device)
     return empty(shape, dtype=dtype) if isinstance(dtype, DType) else np.empty(shape, dtype)
+
+
+def _new_tensor(shape: tuple[int, ...], dtype: DType, device: Device) -> Tensor:
+    if device is CPU and math.prod(shape) * dtype.nbytes <= _SMALL_NBYTES:  # the pool takes longer than a small kernel
+        return Tensor._made(np.empty(shape, dtype.np_storage), dtype)
+    return new(shape, dtype, device)
 
 
 def fill(x: Any, value: Any) -> None:
@@ -98,8 +116,8 @@ def fill(x: Any, value: Any) -> None:
     if isinstance(x, TorchArray):
         _fill_torch(x, value)
         return
-    memory = x._array if isinstance(x, Tensor) else x
-    given = value._array if isinstance(value, Tensor) else value
+    memory = x._stored if isinstance(x, Tensor) else x
+    given = value._stored if isinstance(value, Tensor) else value
     if isinstance(given, np.ndarray) and np.may_share_memory(memory, given):
         return
     if isinstance(x, Tensor):
@@ -120,7 +138,7 @@ def flat(x: Any, *shape: int) -> Array | None:
     made = x.reshape(shape)
     if isinstance(x, TorchArray):
         return made if x.shares_memory(made) else None
-    memory, given = (a._array if isinstance(a, Tensor) else a for a in (made, x))
+    memory, given = (a._stored if isinstance(a, Tensor) else a for a in (made, x))
     return made if np.may_share_memory(memory, given) else None
 
 

@@ -152,7 +152,7 @@ def depthwise_kernel(
 
 def conv2d(x: Array, weight: Array, bias: Array | None = None, out: Array | None = None, *, stride: Pair = 1, padding: Pair = 0, dilation: Pair = 1, groups: int = 1) -> Array:
     """Cross-correlation of [..., C, H, W] with filters [O, C / groups, KH, KW], plus bias [O], as torch's conv2d."""
-    need(x.ndim >= 3 and weight.ndim == 4 and x.dtype == weight.dtype, f"conv2d needs [..., C, H, W] and [O, C, KH, KW], got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}")
+    need(x.ndim >= 3 and weight.ndim == 4 and x.dtype == weight.dtype, lambda: f"conv2d needs [..., C, H, W] and [O, C, KH, KW], got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}")
     need_float(x, "conv2d")
     (c, h, w), (o, cg, kh, kw) = x.shape[-3:], weight.shape
     need(groups >= 1 and c == cg * groups and o % groups == 0, f"{c} channels and {o} filters of {cg} channels do not fit {groups} groups")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from eas import mk
-from eas.lib.arrays import Array, check_small, need, result
+from eas.errors import ArgumentError
+from eas.lib.arrays import Array, check_count, need, result
 from eas.lib.kernels import constexpr, kernel, wide
 from eas.lib.sizes import flat_block
 
@@ -39,17 +40,20 @@ def gelu_kernel(x, a, b, out, N, TANH: constexpr, BLOCK: constexpr):
 
 def add(x: Array, y: Array, out: Array | None = None, *, block: int | None = None) -> Array:
     """x + y of two arrays of one shape and dtype."""
-    need(x.shape == y.shape and x.dtype == y.dtype, lambda: f"add needs equal arrays, got {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}")
-    check_small(x)
-    out = result(out, x.shape, x.dtype, x)
-    add_kernel(x, y, out, x.size, BLOCK=block or flat_block(x.size))
+    shape, dtype, size = x.shape, x.dtype, x.size
+    if y.shape != shape or y.dtype != dtype:
+        raise ArgumentError(f"add needs equal arrays, got {dtype}{list(shape)} and {y.dtype}{list(y.shape)}")
+    check_count(size)
+    out = result(out, shape, dtype, x)
+    add_kernel(x, y, out, size, BLOCK=block or flat_block(size))
     return out
 
 
 def gelu(x: Array, a: float = 1.0, b: float = 0.0, out: Array | None = None, *, approximate: Literal["none", "tanh"] = "none", block: int | None = None) -> Array:
     """GELU of a * x + b (a and b are f32): the exact one with erf, or its tanh approximation."""
     need(approximate in ("none", "tanh"), lambda: f"approximate is 'none' or 'tanh', not {approximate!r}")
-    check_small(x)
+    size = x.size
+    check_count(size)
     out = result(out, x.shape, x.dtype, x)
-    gelu_kernel(x, float(a), float(b), out, x.size, TANH=approximate == "tanh", BLOCK=block or flat_block(x.size))
+    gelu_kernel(x, float(a), float(b), out, size, TANH=approximate == "tanh", BLOCK=block or flat_block(size))
     return out

@@ -31,7 +31,8 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal face
         first = args[0] if args else next(iter(kwargs.values()), None)
-        if type(first) is np.ndarray:
+        kind = type(first)
+        if kind is np.ndarray or kind is Tensor:
             return fn(*args, **kwargs)
         if not _is_torch_tensor(first):
             if is_of_mlx(first):  # read-only: what is made is a tensor of eas
@@ -77,7 +78,7 @@ def _the_same(made: Any, given: list[Any]) -> Any:
     if isinstance(made, TorchArray):
         return made.tensor
     if isinstance(made, np.ndarray | Tensor) and made.size:
-        memory = made._array if isinstance(made, Tensor) else made
+        memory = made._stored if isinstance(made, Tensor) else made
         same = [t for t in given if t.data_ptr() == memory.ctypes.data and t.shape == made.shape]
         return same[-1] if same else None
     return None

@@ -241,11 +241,11 @@ def spread_mask(mask: Any, shape: tuple[int, ...]) -> Any:
     """A mask as [batch, heads, n, m], with strides of 0 where it is the same."""
     if mask is None:
         return None
-    need(dtype_of(mask).is_bool or dtype_of(mask).is_float, f"a mask holds bools or floats, got {mask.dtype}")
-    array = mask._array if isinstance(mask, Tensor) else mask
+    need(dtype_of(mask).is_bool or dtype_of(mask).is_float, lambda: f"a mask holds bools or floats, got {mask.dtype}")
+    array = mask._stored if isinstance(mask, Tensor) else mask
     try:
         wide_mask = mask.spread(shape) if isinstance(mask, TorchArray) else np.broadcast_to(array, shape)
     except ValueError:
         need(False, f"a mask of shape {mask.shape} does not broadcast to {shape}")
     made = by_head(wide_mask)
-    return Tensor(made, mask.dtype, mask._owner, mask._device) if isinstance(mask, Tensor) else made
+    return Tensor._made(made, mask.dtype, mask._owner, mask._device) if isinstance(mask, Tensor) else made

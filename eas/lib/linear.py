@@ -91,7 +91,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, in
         return matrix_product(a, b, out, tiles=tiles)
     fits = a.ndim >= 2 and b.ndim >= 2 and a.shape[-1] == b.shape[-2] and a.dtype == b.dtype
     need(fits and (a.ndim == 2 or b.ndim == 2 or a.shape[:-2] == b.shape[:-2]),
-         f"matmul needs [..., M, K] and [..., K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
+         lambda: f"matmul needs [..., M, K] and [..., K, N], got {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}")  # fmt: skip
     need_float(a, "matmul")
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = (a if b.ndim == 2 else b).shape[:-2]
@@ -111,7 +111,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, tiles: tuple[int, in
 def linear(x: Array, weight: Array, bias: Array | None = None, out: Array | None = None, *, tiles: tuple[int, int, int] | None = None) -> Array:
     """x @ weight.T + bias of [..., K], [N, K] and [N], as torch.nn.Linear stores them."""
     need(x.ndim >= 1 and weight.ndim == 2 and x.shape[-1] == weight.shape[1] and x.dtype == weight.dtype,
-         f"linear needs [..., K] and [N, K], got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}")  # fmt: skip
+         lambda: f"linear needs [..., K] and [N, K], got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}")  # fmt: skip
     need_float(x, "linear")
     m, (n, k) = leading(x.shape[:-1]), weight.shape
     if bias is not None:
@@ -135,7 +135,7 @@ def int8_tiles(x: Any, m: int, k: int) -> tuple[int, int]:
 def int8_matvec(weight: Array, scale: Array, x: Array, out: Array | None = None) -> Array:
     """(weight * scale[:, None]) @ x of int8 [M, K], floats [M] and [..., K]; weights are read as bytes."""
     need(weight.ndim == 2 and dtype_of(weight).name == "i8" and x.ndim >= 1 and x.shape[-1] == weight.shape[1],
-         f"int8_matvec needs int8 [M, K] and [..., K], got {weight.dtype}{list(weight.shape)} and {x.dtype}{list(x.shape)}")  # fmt: skip
+         lambda: f"int8_matvec needs int8 [M, K] and [..., K], got {weight.dtype}{list(weight.shape)} and {x.dtype}{list(x.shape)}")  # fmt: skip
     need_float(x, "int8_matvec")
     m, k = weight.shape
     check_vector(scale, m, "scale")

@@ -98,8 +98,8 @@ Plan: TypeAlias = tuple[tuple[int, int], tuple[int, ...], tuple[int, int]]  # sh
 def _sizes(a: tuple[int, ...], b: tuple[int, ...], a_dtype: Any, b_dtype: Any) -> tuple[int, int, int]:
     """(m, n, k) of two matrices that fit."""
     need(len(a) == 2 and len(b) == 2 and a[1] == b[0] and a_dtype == b_dtype,
-         f"matmul needs [M, K] and [K, N], got {a_dtype}{list(a)} and {b_dtype}{list(b)}")  # fmt: skip
-    need(as_dtype(a_dtype).is_float, f"matmul needs floats, got {a_dtype}")
+         lambda: f"matmul needs [M, K] and [K, N], got {a_dtype}{list(a)} and {b_dtype}{list(b)}")  # fmt: skip
+    need(as_dtype(a_dtype).is_float, lambda: f"matmul needs floats, got {a_dtype}")
     m, k, n = *a, b[1]
     check_count(max(m * k, k * n, m * n))
     return m, n, k

@@ -65,7 +65,7 @@ def sum(x: Any, *, block: int | None = None) -> Any:
 
 def histogram(x: Array, bins: int, out: Array | None = None, *, block: int | None = None) -> Array:
     """How often (i32) each of 0 .. bins-1 occurs in an array of integers; other values do not count."""
-    need(dtype_of(x).is_int, f"histogram needs integers, got {x.dtype}")
+    need(dtype_of(x).is_int, lambda: f"histogram needs integers, got {x.dtype}")
     check_small(x)
     counts = result(out, (bins,), np.int32, x)
     fill(counts, 0)

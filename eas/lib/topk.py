@@ -71,7 +71,7 @@ def _by_chunks(x: Array, k: int, block: int | None) -> tuple[Array, Array]:
     most = power_of_2(METAL_NBYTES // (element_nbytes(x) + 4))  # a threadgroup holds elements and their places
     rows, cols = check_rows(x)
     largest = max(block or METAL_CHUNK, mk.next_power_of_2(2 * k))
-    need(min(largest, mk.next_power_of_2(cols)) <= most, f"k is {k}: of rows of {cols} {x.dtype} elements, Metal finds up to {most // 2}")
+    need(min(largest, mk.next_power_of_2(cols)) <= most, lambda: f"k is {k}: of rows of {cols} {x.dtype} elements, Metal finds up to {most // 2}")
     values, indices, places = x, x, None
     n_chunks = 0
     while n_chunks != 1:

@@ -104,7 +104,7 @@ def _replay(kernel: Kernel, grid: Any, tensors: Tensors, rest: Tensors, inputs: 
     if call is None:
         return None
     names: dict[str, Any] = {}
-    places = tensor_places(args, frozenset(kernel._index[n] for n in compiled.writes), kernel._asked_strides(compiled))
+    places = tensor_places(args, frozenset(kernel._index[n] for n in compiled.writes), kernel._asked(compiled))
     if len(places) != sum(t is not None for t in tensors) or not all(p.is_torch for p in places):
         return None
     raw = raw_memory(places, args, names, [])
@@ -114,7 +114,7 @@ def _replay(kernel: Kernel, grid: Any, tensors: Tensors, rest: Tensors, inputs: 
     parts = [None if t is None else _part(t, raw[i][1], owners) for i, t in enumerate(tensors)]
     if any(part is None and t is not None for part, t in zip(parts, tensors, strict=True)):
         return None
-    hidden = tuple(names[name] for name in compiled._strides)
+    hidden = tuple(names[name] for name in compiled._hidden)
     reach = tuple(0 if t is None else _nbytes(t) for t in inputs)
     return _Replay(call, (grid,) if type(grid) is int else grid, (*rest, *hidden), reach, tuple(parts))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -116,12 +117,34 @@ class Runtime(ABC):
         return
 
     def work(self, executable: Executable, args: Sequence[object]) -> tuple[int | None, int | None]:
-        """Bytes that one program moves and float operations that it does, where that is known."""
-        return None, None
+        """Bytes that one program moves and float operations that it does, where the IR and the integer arguments tell."""
+        load("eas.cost")
+        from eas.cost import program_cost
 
-    def device_seconds(self) -> float | None:
-        """Seconds that the device has worked so far, by its own clock, if it has one."""
-        return None
+        numbers = {a.name: v for a, v in zip(executable.module.args, args, strict=False) if isinstance(v, int)}
+        cost = program_cost(executable.module, numbers)
+        return cost.nbytes, cost.flops
+
+    has_clock = False
+    """Whether the device tells how long it has worked for a launch."""
+
+    def timed(self) -> AbstractContextManager[None]:
+        """Within it, every launch is timed alone by the clock of the device; `take_times` has the times."""
+        return nullcontext()
+
+    def take_times(self, *, of_all: bool = False) -> list[tuple[str, float]]:
+        """Kernels and seconds of the launches of this thread, or of all, that have ended since they were last taken."""
+        return []
+
+    def seconds_of(self, launch: Callable[[], object]) -> tuple[float, float | None]:
+        """Seconds of a launch that is waited for: by the wall, and by the clock of the device, if it has one."""
+        with self.timed():
+            self.take_times()
+            start = time.perf_counter()
+            launch()
+            self.wait()
+            wall = time.perf_counter() - start
+            return wall, sum(seconds for _, seconds in self.take_times()) if self.has_clock else None
 
     def benchmark(
         self,
@@ -138,11 +161,8 @@ class Runtime(ABC):
         self.synchronize()
         seconds = []
         for _ in range(repeat):
-            start, worked = time.perf_counter(), self.device_seconds()
-            self.run(executable, args, grid)
-            self.wait()
-            now = self.device_seconds()
-            seconds.append(time.perf_counter() - start if now is None or worked is None else now - worked)
+            wall, device = self.seconds_of(lambda: self.run(executable, args, grid))
+            seconds.append(wall if device is None else device)
         return seconds
 
 

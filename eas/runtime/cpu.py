@@ -16,6 +16,7 @@ from eas.errors import ArgumentError, KernelError, SourcePlace
 from eas.loading import load
 from eas.runtime import Executable, Grid, Runtime, jit, require
 from eas.runtime.at_exit import finish_before_exit
+from eas.runtime.faults import watch
 from eas.runtime.grid import check_programs
 from eas.runtime.host_cpu import num_threads
 from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
@@ -228,12 +229,7 @@ class CpuRuntime(Runtime):
         flops = getattr(native, "flops_per_program", None)
         if nbytes is not None and flops is not None:
             return nbytes, flops
-        load("eas.cost")
-        from eas.cost import program_cost  # with the numbers of this launch more is known
-
-        numbers = {a.name: v for a, v in zip(executable.module.args, args, strict=True) if isinstance(v, int)}
-        cost = program_cost(executable.module, numbers)
-        return cost.nbytes, cost.flops
+        return super().work(executable, args)  # with the numbers of this launch more is known
 
     def loaded(self, executable: NativeExecutable) -> LoadedKernel:
         """The code of an executable in memory; compiled on first use."""
@@ -243,6 +239,7 @@ class CpuRuntime(Runtime):
                 found = executable.loaded
                 if found is None:
                     found = executable.loaded = LoadedKernel(executable.args, executable.native)
+                    watch(executable.name, found.code, found.address)
         return found
 
 

@@ -54,7 +54,7 @@ class Image:
         except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
             raise CannotLoad(f"the object file is damaged: {error}") from error
         self.symbols = symbols
-        self.nbytes = memory.nbytes
+        self.nbytes, self.start = memory.nbytes, memory.address
         if not keep_for_ever:
             # At exit other threads may still run code: nothing is unmapped then.
             weakref.finalize(self, memory.unmap).atexit = False

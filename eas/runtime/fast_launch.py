@@ -5,7 +5,8 @@ caller owns, and only borrows what these hold, so every object it looks at lives
 while the GIL is released it uses addresses only, like any NumPy operation. It reads types and
 arrays at fixed offsets, which `_why_not_here` first compares with what NumPy says of several arrays
 (and refuses builds of Python without a GIL); everything else goes through CPython's C API. It takes
-an argument only if its type is exactly ndarray, int, float or bool, so no Python code of anybody
+an argument only if its type is exactly ndarray, int, float or bool, or `eas.Tensor` (whose slots are
+where its class says, compared with a tensor before use), so no Python code of anybody
 runs. Anything else, also an argument that is an error, makes it return NotImplemented before a
 program has run, and the Python path decides. What the plan points to is kept alive by the tuple
 that is the function's `self`, so also by a call that is under way.
@@ -19,7 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MemberDescriptorType
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -39,8 +40,8 @@ Places = Sequence[tuple[str, SourcePlace | None]]
 Call = Callable[..., object]
 """`call(args, kwargs, grid)`; a fourth argument lets (address, size) stand for a buffer."""
 
-_C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # NPY_ARRAY_*
 _METH_FASTCALL = 0x80
+_D_MEMBER, _OFFSET = 40, 16  # of PyMemberDescrObject and PyMemberDef
 _MAX_VARIANTS = 32
 _MAX_FACTS = 63
 
@@ -106,6 +107,43 @@ Guard = ItemGuard | CellGuard | FunctionGuard
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """An object whose slots hold an array, the owner that is told of writes, a dtype and a device."""
+
+    kind: type[Any]
+    at: tuple[int, int, int, int]
+    """Bytes from the object to its slots `_memory`, `_owner`, `dtype` and `_device`."""
+    dtype: object
+    device: object
+
+    def words(self) -> dict[str, int]:
+        array, owner, dtype, device = self.at
+        return {"type": id(self.kind), "array_at": array, "owner_at": owner, "dtype_at": dtype, "dtype": id(self.dtype), "device_at": device, "device": id(self.device)}
+
+
+def box_of(value: Any) -> Box | None:
+    """What is looked for in objects like this one, or None if they are not laid out in slots."""
+    kind = type(value)
+    at = tuple(_slot_offset(value, name) for name in ("_memory", "_owner", "dtype", "_device"))
+    array, owner, dtype, device = at
+    if array is None or owner is None or dtype is None or device is None or type(value._memory) is not np.ndarray:
+        return None
+    return Box(kind, (array, owner, dtype, device), value.dtype, value._device)
+
+
+def _slot_offset(value: Any, name: str) -> int | None:
+    """Where a slot of an object is: PyMemberDescrObject.d_member.offset, compared with what Python finds there."""
+    member = getattr(type(value), name, None)
+    if type(member) is not MemberDescriptorType:
+        return None
+    definition = ctypes.c_void_p.from_address(id(member) + _D_MEMBER).value
+    at = ctypes.c_ssize_t.from_address((definition or 0) + _OFFSET).value if definition else 0
+    is_inside = 0 < at <= type(value).__basicsize__ - 8
+    found = ctypes.c_void_p.from_address(id(value) + at).value if is_inside else None
+    return at if found == id(getattr(value, name)) else None
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """What a launcher must know of one compiled kernel."""
 
@@ -148,9 +186,10 @@ class Launcher:
     Python path, `add_variant` tells it the code for the facts that held.
     """
 
-    __slots__ = ("_facts", "_plan", "_rows", "_state", "call")
+    __slots__ = ("_boxes", "_facts", "_plan", "_rows", "_state", "call")
 
     def __init__(self, spec: LaunchSpec) -> None:
+        self._boxes: dict[int, Box] = {}
         self._facts = {fact: 1 << i for i, fact in enumerate(spec.facts)}
         self._state = _State()
         self._rows = (ctypes.c_uint64 * (ll.ROW_WORDS * _MAX_VARIANTS))()
@@ -170,6 +209,20 @@ class Launcher:
         row = (bits, kernel.address, kernel.scratch_nbytes, rate, kernel.max_programs)
         self._rows[ll.ROW_WORDS * count : ll.ROW_WORDS * count + len(row)] = list(row)
         self._plan[ll.PLAN.index("n_variants")] = count + 1  # last: the row is complete
+
+    def add_boxes(self, boxes: Mapping[int, Box]) -> bool:
+        """Whether from now on tensors like these may stand for the parameters of these positions."""
+        if not all(self._boxes.get(i, box) == box for i, box in boxes.items()):
+            return False
+        params = self._plan[ll.PLAN.index("params")]
+        for i, box in boxes.items():
+            if i not in self._boxes:
+                self._boxes[i] = box
+                self._state.held.append(box)
+                row = _table(self._state.held, [_words(box.words(), ll.BOX)])
+                word = params + 8 * (ll.ROW_WORDS * i + ll.PARAM.index("box"))
+                ctypes.c_uint64.from_address(word).value = row
+        return True
 
 
 def make_launcher(spec: LaunchSpec) -> Launcher | None:
@@ -258,10 +311,10 @@ def _param_row(param: Param, keep: list[object]) -> list[int]:
     if param.kind == "buffer":
         dtype = np.empty(0, param.dtype).dtype  # the object that arrays share
         keep.append(dtype)
-        written = _WRITEABLE if param.is_written else 0
+        written = ll.WRITEABLE if param.is_written else 0
         row |= {
             "expected": id(dtype),
-            "flags": _C_CONTIGUOUS | _ALIGNED | written,
+            "flags": ll.C_CONTIGUOUS | ll.ALIGNED | written,
             "nbytes": dtype.itemsize,
         }
     return _words(row, ll.PARAM)

@@ -34,6 +34,8 @@ class GridInfo:
     """Distinct lengths of `mk.arange`, or of `mk.tid` in thread mode."""
     num_programs_axes: frozenset[int] = frozenset()
     """Axes of `mk.num_programs`."""
+    more_threads: tuple[int, int] = (1, 1)
+    """Threads along axes 1 and 2 of a threadgroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def _threads(info: GridInfo, given: Grid | None) -> Grid:
             hint="give every mk.tid of the kernel the same BLOCK",
         )
     if info.block_sizes:
-        return (info.block_sizes[0], 1, 1)
+        return (info.block_sizes[0], *info.more_threads)
     if given is not None:
         return given
     raise GridError(
@@ -237,7 +239,7 @@ def _spatial_grid(
     meta: Mapping[str, object],
     options: GridOptions,
 ) -> Grid:
-    """(ceil(W / BLOCK), H, D); an axis that the kernel never asks for gets one program."""
+    """(ceil(W / BLOCK), H, D), the last two over their threads; an axis that the kernel never asks for gets one program."""
     if options.nthreads is not None:
         raise GridError(
             f"_nthreads sizes axis 0 only, but kernel {info.kernel_name} uses axes {sorted(axes)}",
@@ -249,7 +251,8 @@ def _spatial_grid(
     else:
         whd = _shape_extents(info, axes, options.shape)
     w, h, d = (n if axis in axes else min(n, 1) for axis, n in enumerate(whd))
-    return (_programs(info, w, block), _extent(info, h, "axis 1"), _extent(info, d, "axis 2"))
+    rows, slices = info.more_threads
+    return (_programs(info, w, block), _extent(info, -(-h // rows), "axis 1"), _extent(info, -(-d // slices), "axis 2"))
 
 
 def _shape_extents(info: GridInfo, axes: frozenset[int], given: object) -> Grid:

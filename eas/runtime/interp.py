@@ -30,6 +30,9 @@ class InterpRuntime(Runtime):
     def why_unavailable(self) -> str | None:
         return None
 
+    def prepare(self, executable: Executable) -> None:
+        _prepare(executable.module)
+
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None
     ) -> None:

@@ -45,11 +45,13 @@ class CodeError(EasError):
 class LoadedCode:
     """Machine code in memory, which stays there as long as this object."""
 
-    __slots__ = ("__weakref__", "_owner", "nbytes", "symbols")
+    __slots__ = ("__weakref__", "_owner", "nbytes", "start", "symbols")
 
-    def __init__(self, symbols: Mapping[str, int], owner: object, nbytes: int) -> None:
+    def __init__(self, symbols: Mapping[str, int], owner: object, nbytes: int, start: int = 0) -> None:
         self.symbols = symbols
         self.nbytes = nbytes
+        self.start = start
+        """The first address; 0 if nobody knows."""
         self._owner = owner
 
     def address(self, name: str) -> int:
@@ -280,7 +282,7 @@ def _in_memory(blob: bytes, keep_for_ever: bool) -> LoadedCode:
     if elf.is_supported(host_cpu().arch):
         try:
             image = elf.Image(blob, resolve, keep_for_ever=keep_for_ever)
-            return LoadedCode(image.symbols, image, image.nbytes)
+            return LoadedCode(image.symbols, image, image.nbytes, image.start)
         except elf.MissingFunction as error:
             raise CodeError(str(error)) from None
         except elf.CannotLoad:

@@ -12,11 +12,13 @@ PLAN = (
     *("extent0", "count0", "block0", "extent1", "count1", "block1", "extent2", "count2", "block2"),
 )
 # Rows of its tables, 8 words each.
-PARAM = ("kind", "name", "default", "expected", "slot", "flags", "nbytes")
+PARAM = ("kind", "name", "default", "expected", "slot", "flags", "nbytes", "box")
 GUARD = ("kind", "object", "a", "b", "c")
 FACT = ("kind", "slot", "written", "number")
 VARIANT = ("facts", "code", "scratch_nbytes", "rate", "max_programs")
 ROW_WORDS = 8
+# An object of exactly `type` that may stand for a buffer: the array in one of its slots, if others hold what they did.
+BOX = ("type", "array_at", "owner_at", "dtype_at", "dtype", "device_at", "device")
 
 BUFFER, INT32, INT64, FLOAT32, BOOL, CONSTANT, FLOAT64, ANY_INT64 = range(8)  # PARAM.kind
 DICT_ITEM, CELL, FUNCTION = range(3)  # GUARD.kind
@@ -24,7 +26,7 @@ EQUALS, POSITIVE, DIVISIBLE_16, ALIGNED_64, DISJOINT, FITS_32, IN_PLACE = range(
 
 # PyArrayObject_fields of NumPy 1 and 2 on 64-bit CPython with a GIL; probed before use.
 ARRAY_OFFSETS = {"type": 8, "data": 16, "ndim": 24, "shape": 32, "dtype": 56, "flags": 64}
-COPIES_BACK = 0x2000  # NPY_ARRAY_WRITEBACKIFCOPY
+C_CONTIGUOUS, ALIGNED, WRITEABLE, COPIES_BACK = 0x1, 0x100, 0x400, 0x2000  # NPY_ARRAY_*, the last one WRITEBACKIFCOPY
 
 # The frame of one call, in words: slots, integer values, ends of buffers, what an error needs, the objects of buffers.
 INTS = 2 * MAX_ARGS + 8

@@ -6,6 +6,7 @@ from eas.runtime.launch_layout import (
     ANY_INT64,
     ARRAY_OFFSETS,
     BOOL,
+    BOX,
     BUFFER,
     CELL,
     CONSTANT,
@@ -21,6 +22,7 @@ from eas.runtime.launch_layout import (
     INTS,
     OBJECTS,
     PARAM,
+    WRITEABLE,
     array,
     field,
     frame,
@@ -77,27 +79,82 @@ bad:
 """
 
 
+def _slot(name: str) -> str:
+    """What the object that stands for a buffer holds in a slot."""
+    at = f"  %{name}.held.p = getelementptr i8, ptr %object, i64 %{name}_at\n"
+    return f"{field(BOX, 'box', f'{name}_at')}{at}  %{name}.held = load ptr, ptr %{name}.held.p\n"
+
+
+# The array of a tensor like the one that was learnt, or null; who would be told of writes is an array, too.
+_BOX_TEXT = f"""
+define internal ptr @in_box(ptr %plan, ptr %row, ptr %box, ptr %object) nounwind {{
+entry:
+{plan("ndarray")}{array("type", "ptr")}{field(BOX, "box", "type", "ptr", "known")}
+  %is_known = icmp eq ptr %type, %known
+  br i1 %is_known, label %look, label %bad
+look:
+{_slot("dtype")}{field(BOX, "box", "dtype", "ptr")}{_slot("device")}{field(BOX, "box", "device", "ptr")}{_slot("array")}{_slot("owner")}
+  %is_dtype = icmp eq ptr %dtype.held, %dtype
+  %is_device = icmp eq ptr %device.held, %device
+  %is_like = and i1 %is_dtype, %is_device
+  %no_array = icmp eq ptr %array.held, null
+  %no_owner = icmp eq ptr %owner.held, null
+  %is_unset = or i1 %no_array, %no_owner
+  %is_set = xor i1 %is_unset, true
+  %fits = and i1 %is_like, %is_set
+  br i1 %fits, label %inside, label %bad
+inside:
+{field(PARAM, "row", "flags", "i64", "needed")}
+  %write = and i64 %needed, {WRITEABLE}
+  %is_read = icmp eq i64 %write, 0
+  %array.t.p = getelementptr i8, ptr %array.held, i64 {ARRAY_OFFSETS["type"]}
+  %array.t = load ptr, ptr %array.t.p
+  %owner.t.p = getelementptr i8, ptr %owner.held, i64 {ARRAY_OFFSETS["type"]}
+  %owner.t = load ptr, ptr %owner.t.p
+  %is_array = icmp eq ptr %array.t, %ndarray
+  %is_quiet = icmp eq ptr %owner.t, %ndarray
+  %may = or i1 %is_quiet, %is_read
+  %is_plain = and i1 %is_array, %may
+  %found = select i1 %is_plain, ptr %array.held, ptr null
+  ret ptr %found
+bad:
+  ret ptr null
+}}
+"""
+
+
 # A buffer argument: exactly an ndarray of the dtype, in one piece, writable if it is written.
-BUFFER_TEXT = f"""
-define internal i1 @read_buffer(ptr %plan, ptr %row, ptr %object, ptr %frame, i1 %raw) nounwind {{
+BUFFER_TEXT = f"""{_BOX_TEXT}
+define internal i1 @read_buffer(ptr %plan, ptr %row, ptr %given, ptr %frame, i1 %raw) nounwind {{
 entry:
   %overflow = alloca i32
-{plan("ndarray")}{plan("tuple")}{plan("n_args", "i64")}{array("type", "ptr")}{field(PARAM, "row", "slot")}{field(PARAM, "row", "nbytes")}
+{plan("ndarray")}{plan("tuple")}{plan("n_args", "i64")}{field(PARAM, "row", "slot")}{field(PARAM, "row", "nbytes")}
+  %type.p = getelementptr i8, ptr %given, i64 {ARRAY_OFFSETS["type"]}
+  %type = load ptr, ptr %type.p
   %is_array = icmp eq ptr %type, %ndarray
   br i1 %is_array, label %array, label %other
 other:
+{field(PARAM, "row", "box", "ptr")}
+  %has_box = icmp ne ptr %box, null
+  br i1 %has_box, label %boxed, label %unboxed
+boxed:
+  %inner = call ptr @in_box(ptr %plan, ptr %row, ptr %box, ptr %given)
+  %is_inside = icmp ne ptr %inner, null
+  br i1 %is_inside, label %array, label %unboxed
+unboxed:
   %is_tuple = icmp eq ptr %type, %tuple
   %is_raw = and i1 %is_tuple, %raw
   br i1 %is_raw, label %memory, label %bad
 memory:
-  %address.o = call ptr @PyTuple_GetItem(ptr %object, i64 0)
-  %count.o = call ptr @PyTuple_GetItem(ptr %object, i64 1)
+  %address.o = call ptr @PyTuple_GetItem(ptr %given, i64 0)
+  %count.o = call ptr @PyTuple_GetItem(ptr %given, i64 1)
   %address = call i64 @PyLong_AsLongLongAndOverflow(ptr %address.o, ptr %overflow)
   %count = call i64 @PyLong_AsLongLongAndOverflow(ptr %count.o, ptr %overflow)
   %rest = urem i64 %address, %nbytes
   %is_aligned = icmp eq i64 %rest, 0
   br i1 %is_aligned, label %store, label %bad
 array:
+  %object = phi ptr [ %given, %entry ], [ %inner, %boxed ]
 {array("dtype", "ptr")}{field(PARAM, "row", "expected", "ptr")}{array("flags", "i32")}{field(PARAM, "row", "flags", "i32", "needed")}
   %is_dtype = icmp eq ptr %dtype, %expected
   %looked_at = or i32 %needed, {COPIES_BACK}
@@ -124,6 +181,7 @@ measured:
 store:
   %start = phi i64 [ %address, %memory ], [ %data, %measured ]
   %elements = phi i64 [ %count, %memory ], [ %size, %measured ]
+  %memory.o = phi ptr [ %given, %memory ], [ %object, %measured ]
   %length = mul i64 %elements, %nbytes
   %stop = add i64 %start, %length
   %at = getelementptr i64, ptr %frame, i64 %slot
@@ -131,7 +189,7 @@ store:
 {frame("end", ENDS, "%slot")}
   store i64 %stop, ptr %end
 {frame("kept", OBJECTS, "%slot")}
-  store ptr %object, ptr %kept
+  store ptr %memory.o, ptr %kept
   %size.i0 = add i64 %slot, %n_args
   %size.i = add i64 %size.i0, 5
   %size.p = getelementptr i64, ptr %frame, i64 %size.i

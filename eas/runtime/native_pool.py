@@ -43,6 +43,10 @@ class NativePool:
         os.register_at_fork(after_in_child=reset)
         os.register_at_fork(after_in_child=lambda: self._main_thread(threading.get_ident()))
 
+    def symbol(self, name: str) -> int:
+        """The address of a function or variable of the pool's text."""
+        return self._code.address(name)
+
     def share(self, parallel: int | None, max_threads: int | None) -> None:
         """Run on the threads of an OpenMP runtime from now on: its GOMP_parallel and omp_get_max_threads.
 

@@ -85,6 +85,7 @@ at_once:
   ret i32 0
 ask:
   %one_thread = icmp sle i64 %threads, 1
+  %others = sub i64 %threads, 1
   %div2 = mul i64 %threads, 2
   %div = select i1 %one_thread, i64 1, i64 %div2
   %no_rate = icmp eq ptr %rate, null
@@ -97,13 +98,13 @@ unknown:
   br i1 %is_auto, label %guess, label %fixed
 fixed:
   %chunk1 = call i64 @llvm.umax.i64(i64 %chunk, i64 1)
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %chunk1, i64 9223372036854775807, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %chunk1)
+  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %chunk1, i64 9223372036854775807, i64 %threads, i64 %others, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %chunk1)
   br label %ok
 guess:
   %pieces = mul i64 %threads, 16
   %piece = udiv i64 %n, %pieces
   %min0 = call i64 @llvm.umax.i64(i64 %piece, i64 1)
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min0, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 1)
+  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min0, i64 %div, i64 %threads, i64 %others, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 1)
   br label %ok
 known:
   br i1 %is_auto, label %predict, label %fixed
@@ -126,8 +127,13 @@ ask_who:
   %here = call i64 @now_ns()
   %asleep = call i1 @all_asleep(i64 %here)
   br i1 %asleep, label %try, label %spread_all
-spread_all:
-  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min1, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most)
+spread_all:                      ; to no more threads than have something to do
+  %worthy = fdiv double %total, $HELPER_PS
+  %is_for_all = fcmp oge double %worthy, 1024.0
+  %worthy64 = fptoui double %worthy to i64
+  %most_others = select i1 %is_for_all, i64 %others, i64 %worthy64
+  %helpers = call i64 @llvm.umin.i64(i64 %most_others, i64 %others)
+  call void @spread(ptr %fn, ptr %args, i64 0, i64 %n, i64 %min1, i64 %div, i64 %threads, i64 %helpers, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most)
   br label %ok
 try:                             ; expected to be short: run an eighth, then believe it or not
   %eighth0 = lshr i64 %n, 3
@@ -154,7 +160,7 @@ spread_rest:
   %done1 = phi i64 [ %first, %try ], [ %eighth, %second ]
   %dt1 = phi i64 [ %dt, %try ], [ %dt2, %second ]
   call void @learn(ptr %rate, i64 %dt1, i64 %done1)
-  call void @spread(ptr %fn, ptr %args, i64 %done1, i64 %n, i64 1, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 1)
+  call void @spread(ptr %fn, ptr %args, i64 %done1, i64 %n, i64 1, i64 %div, i64 %threads, i64 %others, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 1)
   br label %ok
 rest_in_runs:
   %done2 = phi i64 [ %first, %next ], [ %eighth, %second ]
@@ -167,7 +173,7 @@ rest_in_runs:
   %all_safe = icmp uge i64 %safe, %left
   br i1 %all_safe, label %rest, label %in_runs
 in_runs:
-  call void @spread(ptr %fn, ptr %args, i64 %done2, i64 %n, i64 1, i64 1, i64 1, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %safe)
+  call void @spread(ptr %fn, ptr %args, i64 %done2, i64 %n, i64 1, i64 1, i64 1, i64 0, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %safe)
   br label %ok
 rest:
   %done3 = phi i64 [ %first, %believe ], [ %done2, %rest_in_runs ]

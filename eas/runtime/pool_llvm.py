@@ -20,15 +20,17 @@ from __future__ import annotations
 
 import sys
 
+from eas.runtime.faults_llvm import faults_text
 from eas.runtime.pool_grid_llvm import GRID
 from eas.runtime.pool_worker_llvm import JOB, WORKER
 
 FIRST_NS = 10_000
 SPIN_NS = 400_000  # what a Python program does between two launches; waking a thread takes up to 50 us
-INLINE_PS = 25_000_000  # a grid that takes less than 25 us is not worth another thread
+INLINE_PS = 10_000_000  # a grid that takes less than 10 us is not worth another thread: to hand over and back takes 1 to 2 us
+HELPER_PS = 5_000_000  # nor is a further one that would have less than 5 us of it
 WAKE_PS = 100_000_000  # one that takes less than 100 us is not worth waking a thread, unless others followed closely
 CLOSE_NS = SPIN_NS
-CHUNK_PS = 10_000_000  # programs are taken in runs of at least 10 us where their time is known
+CHUNK_PS = 2_000_000  # programs are taken in runs of at least 2 us where their time is known; to take one costs 0.1 us
 RUN_NS = 10_000_000  # and of at most 10 ms: a job is stopped between two runs
 POLL_NS = 50_000_000  # how long Python's signal handlers wait for a job of the main thread
 SURE_NS = 100_000  # programs that should take as long are run at once after one that was timed
@@ -49,6 +51,7 @@ def pool_text(arch: str) -> str:
         "FIRST_NS": str(FIRST_NS),
         "SPIN_NS": str(SPIN_NS),
         "INLINE_PS": f"{INLINE_PS}.0",
+        "HELPER_PS": f"{HELPER_PS}.0",
         "WAKE_PS": f"{WAKE_PS}.0",
         "CLOSE_NS": str(CLOSE_NS),
         "CHUNK_PS": str(CHUNK_PS),
@@ -58,7 +61,7 @@ def pool_text(arch: str) -> str:
         "POLL_NS": str(POLL_NS),
         "SURE_NS": str(SURE_NS),
     }
-    text = _DECLARATIONS + _TIME + _ARENA + JOB + WORKER + _SPREAD + GRID
+    text = _DECLARATIONS + _TIME + _ARENA + JOB + WORKER + _SPREAD + GRID + faults_text(arch)
     for name, value in constants.items():
         text = text.replace(f"${name}", value)
     return text
@@ -371,7 +374,7 @@ no:
   ret i1 false
 }
 
-define internal void @link(ptr %job, i64 %threads) nounwind {
+define internal void @link(ptr %job, i64 %helpers) nounwind {
 entry:
   %pid = call i32 @getpid()
   %owner = load i32, ptr @owner
@@ -382,7 +385,6 @@ restart:
   br label %start
 start:
   %rc0 = call i32 @pthread_mutex_lock(ptr @lock)
-  %helpers = sub i64 %threads, 1
   call void @hire(i64 %helpers)
   %head = load ptr, ptr @jobs
   store ptr %head, ptr %job
@@ -438,8 +440,9 @@ end:
 }
 
 ; All programs of [begin, n), at most 2**31 at a time, as many as the cursor of a job can tell apart; less
-; if the job is stopped. The first run of each thread has at most `%most` programs.
-define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
+; if the job is stopped. The first run of each thread has at most `%most` programs. Of our own workers at
+; most `%helpers` join; a team of OpenMP has one size.
+define internal void @spread(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %helpers, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
 entry:
   br label %next
 next:
@@ -453,13 +456,13 @@ next:
 run:
   %size = call i64 @llvm.umin.i64(i64 %left, i64 2147483648)
   %end = add i64 %at, %size
-  call void @spread_part(ptr %fn, ptr %args, i64 %at, i64 %end, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most)
+  call void @spread_part(ptr %fn, ptr %args, i64 %at, i64 %end, i64 %min, i64 %div, i64 %threads, i64 %helpers, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most)
   br label %next
 done:
   ret void
 }
 
-define internal void @spread_part(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
+define internal void @spread_part(ptr %fn, ptr %args, i64 %begin, i64 %n, i64 %min, i64 %div, i64 %threads, i64 %helpers, i64 %nbytes, ptr %scratch, ptr %rate, ptr %stop, i64 %most) nounwind {
 entry:
   %job = alloca %job, align 64
   call void @llvm.memset.p0.i64(ptr align 64 %job, i8 0, i64 256, i1 false)
@@ -484,7 +487,6 @@ entry:
   store i64 %nbytes, ptr %nbytesp
   %divp = getelementptr %job, ptr %job, i64 0, i32 6
   store i64 %div, ptr %divp
-  %helpers = sub i64 %threads, 1
   %limit = trunc i64 %helpers to i32
   %limitp = getelementptr %job, ptr %job, i64 0, i32 7
   store i32 %limit, ptr %limitp
@@ -518,7 +520,7 @@ team:
   call void @learn(ptr %rate, i64 %of_all, i64 %done)
   ret void
 own:
-  call void @link(ptr %job, i64 %threads)
+  call void @link(ptr %job, i64 %helpers)
   %t0 = call i64 @now_ns()
   %count = call i64 @work_on(ptr %job, ptr %scratch, i1 false)
   %t1 = call i64 @now_ns()

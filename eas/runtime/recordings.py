@@ -36,8 +36,10 @@ class OneByOne(Recording):
         self._runtime, self._steps = runtime, tuple(steps)
 
     def run(self, *, sync: bool, lane: Lane | None) -> None:
+        from eas.runtime import debug  # imported by whoever records
+
         for step in self._steps:
-            self._runtime.run(step.executable, step.args, step.grid, sync=sync, lane=lane)
+            debug.run(self._runtime, step.executable, step.args, step.grid, sync=sync, lane=lane)
 
 
 def united(spans: Iterable[Span]) -> tuple[Span, ...]:

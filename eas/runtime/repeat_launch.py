@@ -94,6 +94,14 @@ class Repeater:
         if code is not None and all(map(_holds, self._guards)):
             launcher.add_variant(facts, code.entry, executable.name, code.places)
 
+    def takes_tensors(self, tensors: Mapping[int, Any]) -> bool:
+        """Whether from now on eas tensors like these, by position, may be passed as they are, and arrays in their place mean the same."""
+        is_own = all(dtype.np_storage == dtype.np_compute for dtype in self._what.arguments.values())
+        if self._launcher is None or not is_own or self.runtime.name != "cpu":
+            return False
+        boxes = {i: box for i, tensor in tensors.items() if (box := fl.box_of(tensor)) is not None}
+        return len(boxes) == len(tensors) and self._launcher.add_boxes(boxes)
+
     def _is_current(self) -> bool:
         """Whether launches still go to this backend: the environment says so, or leaves it to their arguments."""
         return get_runtime() is self.runtime or (self.runtime.name == "mps" and config.backend() == "auto")
@@ -182,7 +190,7 @@ def _axes(info: GridInfo, params: Sequence[Param]) -> tuple[Axis, Axis, Axis] | 
         block = info.block_sizes[0]
     names = ("N", "", "") if max(axes) == 0 else ("W", "H", "D")
     by_name = {p.name: p for p in params}
-    found = [_axis(by_name.get(names[i]), block if i == 0 else 1) if i in axes else Axis() for i in range(3)]
+    found = [_axis(by_name.get(names[i]), (block, *info.more_threads)[i]) if i in axes else Axis() for i in range(3)]
     x, y, z = found
     return None if x is None or y is None or z is None else (x, y, z)
 

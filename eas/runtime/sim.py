@@ -56,6 +56,9 @@ class SimRuntime(Runtime):
             task = functools.partial(_execute, executable.name, kernel, launch, stop_word)
             self.queue.submit(task, config.max_in_flight(), spans, name=executable.name, in_order=True, stop_word=stop_word, lane=own)
 
+    def prepare(self, executable: Executable) -> None:
+        self.kernel(cast(MetalExecutable, executable).metal_on(None))
+
     def new_lane(self) -> Lane:
         return QueueLane(self.queue)
 

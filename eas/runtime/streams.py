@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eas.errors import ArgumentError
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from eas.runtime import Runtime
 
 SPECIAL: list[object] = []
-"""One entry per `with stream` and `with capture` that is open in this process: launches then look where they belong."""
+"""One entry per `with stream`, `with capture` and `with profile` that is open in this process: launches then look where they belong."""
+PROFILES: list[Any] = []
+"""The `eas.profile` that is being taken, if any."""
 
 
 class Mark(ABC):

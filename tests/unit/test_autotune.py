@@ -468,6 +468,7 @@ def test_debug_tells_the_choice(launches, capsys):
     tuned(eas.Kernel(double_kernel.fn), launches)(x, y, 256)
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("autotune")]
     assert told == [
+        "autotune double_kernel on interp: 3 configs",
         "autotune double_kernel on interp: Config({'BLOCK': 128}) with 2000000.00us, best of 3",
         "autotune double_kernel on interp: Config({'BLOCK': 128}), known from an earlier run",
     ]

@@ -54,13 +54,12 @@ def test_version(capsys):
     assert capsys.readouterr().out.strip() == f"eas {__version__}"
 
 
-@pytest.mark.parametrize(("argv", "text"), [(["docter"], "invalid choice: 'docter'"), ([], "required")])
-def test_unknown_or_missing_subcommand_exits_2(argv, text, capsys):
+def test_unknown_subcommand_exits_2(capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main(argv)
+        cli.main(["docter"])
     assert stop.value.code == 2
     err = capsys.readouterr().err
-    assert text in err
+    assert "invalid choice: 'docter'" in err
     assert "doctor" in err
 
 

@@ -143,7 +143,7 @@ def test_native_code_knows_its_cost_and_launches_report_rates(monkeypatch, capsy
     native = add_kernel.compile(F, F, F, 100, BLOCK=256).variant().native
     assert (native.nbytes_per_program, native.flops_per_program) == (3 * 256 * 4, 256)
     add_kernel(F, F, np.zeros_like(F), F.size, BLOCK=256, _grid=16)
-    assert re.search(r"^\*\*\* CPU +1 add_kernel +grid \(16,1,1\) +tm .*us/ *[\d.]+ms +[\d.]+ GB/s +[\d.]+ GFLOPS$", capsys.readouterr().err, re.MULTILINE)
+    assert re.search(r"^\*\*\* CPU +1 add_kernel +grid \(16,1,1\) +mem +[\d.]+ GB tm .*us/ *[\d.]+ms \( *[\d.]+ GFLOPS +[\d.]+ GB/s\)$", capsys.readouterr().err, re.MULTILINE)
 
 
 @eas.kernel

@@ -323,7 +323,7 @@ def test_debug_tells_the_rates_of_a_launch(runtime, monkeypatch, capsys):
     known = executable("count", COUNT, [buffer("c", dtypes.i32)], nbytes_per_program=8, flops_per_program=1)
     debug.run(runtime, known, [counts], (3, 2, 1))
     line = capsys.readouterr().err.splitlines()[-1]
-    assert re.fullmatch(r"\*\*\* CPU .* count  .*grid \(3,2,1\) .* tm .*us/.*ms +[\d.]+ GB/s +[\d.]+ GFLOPS", line)
+    assert re.fullmatch(r"\*\*\* CPU .* count  .*grid \(3,2,1\) .* tm .*us/.*ms \( *[\d.]+ GFLOPS +[\d.]+ GB/s\)", line)
 
 
 def test_without_llvmlite_the_backend_says_so(runtime, monkeypatch):

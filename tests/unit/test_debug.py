@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def closing(monkeypatch):
     """A ledger of the test's own; the functions that would run at exit."""
     registered = []
     monkeypatch.setattr(debug, "_ledger", debug.Ledger())
-    monkeypatch.setattr("atexit.register", registered.append)
+    monkeypatch.setattr(debug, "atexit", types.SimpleNamespace(register=registered.append))  # not that of others
     monkeypatch.setenv("EAS_BACKEND", "interp")
     return registered
 
@@ -40,8 +41,13 @@ def launch(level, monkeypatch, n=100):
     copy_kernel(np.zeros(n, np.float32), np.zeros(n, np.float32), n, BLOCK=32)
 
 
-def without_times(text):
-    return re.sub(r" *[\d.]+us/ *[\d.]+ms", " TIME", text)
+NUMBERS = re.compile(r" +mem +([\d.]+) GB tm +[\d.]+us/ *[\d.]+ms \( *([\d.]+|\?) GFLOPS +([\d.]+|\?) GB/s\)$", re.MULTILINE)
+SUMMARY = r"avg: +[\d.]+ GFLOPS +[\d.]+ GB/s +total: +(\d+) kernels +(\d+) copies +[\d.]+ GOPS +[\d.]+ GB +[\d.]+ ms"
+PID = os.getpid()
+
+
+def without_numbers(text):
+    return NUMBERS.sub(" ...", text)
 
 
 @pytest.mark.usefixtures("closing")
@@ -50,24 +56,110 @@ def test_level_0_prints_nothing(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_level_1_opens_a_backend_once_and_ends_with_a_summary(monkeypatch, capsys, closing):
+def test_level_1_opens_a_device_once_and_ends_with_a_summary(monkeypatch, capsys, closing):
     launch(1, monkeypatch)
     launch(1, monkeypatch)
-    assert capsys.readouterr() == ("", "opened backend interp\n")
+    assert capsys.readouterr() == ("", f"opened device INTERP from pid:{PID}\n")
     (summarise,) = closing
     summarise()
-    assert re.fullmatch(r"total: 2 launches [\d.]+ ms\n", capsys.readouterr().err)
+    assert re.fullmatch(SUMMARY + "\n", capsys.readouterr().err)[1] == "2"
 
 
 @pytest.mark.usefixtures("closing")
 def test_level_2_has_a_line_per_launch(monkeypatch, capsys):
     launch(2, monkeypatch)
     launch(2, monkeypatch, n=32)
-    assert without_times(capsys.readouterr().err).splitlines() == [
-        "opened backend interp",
-        "*** INTERP     1 copy_kernel                  grid (4,1,1)        tm TIME",
-        "*** INTERP     2 copy_kernel                  grid (1,1,1)        tm TIME",
+    assert without_numbers(capsys.readouterr().err).splitlines() == [
+        f"opened device INTERP from pid:{PID}",
+        "*** INTERP     1 copy_kernel                  grid (4,1,1) ...",
+        "*** INTERP     2 copy_kernel                  grid (1,1,1) ...",
     ]
+
+
+@pytest.mark.usefixtures("closing")
+@pytest.mark.parametrize("name", ["interp", "cpu", "sim"])
+def test_every_backend_tells_memory_and_rates(monkeypatch, capsys, name):
+    if not eas.runtime.get_runtime(name).is_available():
+        pytest.skip(f"needs the {name} backend")
+    monkeypatch.setenv("EAS_BACKEND", name)
+    launch(2, monkeypatch, n=5_000_000 if name == "cpu" else 4096)
+    (found,) = NUMBERS.findall(capsys.readouterr().err)
+    memory, flops, rate = map(float, found)
+    assert flops == 0
+    if name == "cpu":
+        assert memory == 0.04
+        assert rate > 0
+
+
+@pytest.mark.usefixtures("closing")
+def test_rates_that_nobody_knows_are_not_made_up(monkeypatch, capsys):
+    @eas.kernel
+    def halve(x, BLOCK: eas.constexpr):
+        i = mk.arange(0, BLOCK)
+        v = mk.load(x, i)
+        while mk.any(v > 1):
+            v = v / 2
+        mk.store(x, i, v)
+
+    monkeypatch.setenv("EAS_DEBUG", "2")
+    halve(np.ones(8, np.float32), BLOCK=8, _grid=1)
+    (found,) = NUMBERS.findall(capsys.readouterr().err)
+    assert found[1] == "?"
+
+
+# --- copies -------------------------------------------------------------------------------------
+
+
+def copies(text):
+    return [" ".join(without_numbers(line).split()[4:-1]) for line in text.splitlines() if " copy " in line]
+
+
+@pytest.mark.usefixtures("closing")
+def test_level_2_tells_of_copies_of_strided_arguments(monkeypatch, capsys):
+    monkeypatch.setenv("EAS_DEBUG", "2")
+    x, y = np.arange(200, dtype=np.float32), np.zeros(200, np.float32)
+    copy_kernel(x[::2], y[::2], 100, BLOCK=32)
+    text = capsys.readouterr().err
+    assert copies(text) == ["400, CPU <- CPU"] * 3  # x and y before the launch, y after it
+    assert re.findall(r"^\*\*\* \w+ +\d+ (\w+)", text, re.MULTILINE) == ["copy", "copy", "copy_kernel", "copy"]
+    assert (y[::2] == x[::2]).all()
+
+
+@pytest.mark.usefixtures("closing")
+def test_level_2_tells_of_copies_of_tensors(monkeypatch, capsys):
+    monkeypatch.setenv("EAS_DEBUG", "2")
+    x = eas.tensor([1, 2])
+    x.clone().to("f16")
+    eas.tensor(np.zeros(3))  # shared
+    text = capsys.readouterr().err
+    assert copies(text) == ["8, CPU <- PYTHON", "8, CPU <- CPU", "4, CPU <- CPU"]
+    assert text.splitlines()[:2] == [f"opened device CPU from pid:{PID}", f"opened device PYTHON from pid:{PID}"]
+
+
+def test_copies_and_launches_are_summed_up_apart(monkeypatch, capsys, closing):
+    monkeypatch.setenv("EAS_DEBUG", "1")
+    copy_kernel(eas.tensor([1.0, 2.0]), eas.zeros(2).clone(), 2, BLOCK=2)
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("opened device") for line in lines)
+    closing[0]()
+    kernels, copied = map(int, re.fullmatch(SUMMARY + "\n", capsys.readouterr().err).groups())
+    assert kernels == 1
+    assert copied >= 2
+
+
+@pytest.mark.usefixtures("closing")
+def test_colours_are_for_terminals_only(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    launch(2, monkeypatch)
+    assert "\033[1mcopy_kernel" in capsys.readouterr().err
+    monkeypatch.setenv("NO_COLOR", "1")
+    launch(2, monkeypatch)
+    assert "\033" not in capsys.readouterr().err
+
+
+# --- texts --------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("closing")
@@ -133,7 +225,7 @@ def test_timed_launch_waits(monkeypatch, capsys):
         monkeypatch.setenv("EAS_DEBUG", str(level))
         debug.run(Async(), executable, [], (1, 1, 1), sync=False)
     assert seen == [False, True]
-    assert capsys.readouterr().err == "opened backend async\n"
+    assert capsys.readouterr().err == f"opened device ASYNC from pid:{PID}\n"
 
 
 def test_summary_comes_when_the_process_ends(tmp_path):
@@ -141,6 +233,14 @@ def test_summary_comes_when_the_process_ends(tmp_path):
     done = subprocess.run([sys.executable, "-m", "examples.add"], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["add of 1031: largest error 0 against NumPy on interp: ok"]
     first, line, last = done.stderr.splitlines()
-    assert first == "opened backend interp"
+    assert re.fullmatch(r"opened device INTERP from pid:\d+", first)
     assert line.startswith("*** INTERP     1 add_kernel ")
-    assert re.fullmatch(r"total: 1 launch [\d.]+ ms", last)
+    assert re.fullmatch(SUMMARY, last).groups() == ("1", "0")
+
+
+@pytest.mark.usefixtures("closing")
+def test_launches_are_told_under_the_name_they_are_called_by(monkeypatch, capsys):
+    with debug.called("r_100_copy"):
+        launch(2, monkeypatch)
+    launch(2, monkeypatch)
+    assert re.findall(r"^\*\*\* INTERP +\d+ (\w+)", capsys.readouterr().err, re.MULTILINE) == ["r_100_copy", "copy_kernel"]

@@ -10,7 +10,7 @@ import pytest
 
 import eas.__main__ as cli
 from eas import config
-from tools import doc_blocks, make_docs
+from tools import doc_blocks, make_docs, make_pictures, make_site, markdown
 
 ROOT = make_docs.ROOT
 READMES = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
@@ -37,7 +37,7 @@ def stale():
     return {_name(path): diff for path, _, diff in make_docs.differences()}
 
 
-@pytest.mark.parametrize("name", ["ops.md", "accuracy.md", "environment.md", "dtypes.md"])
+@pytest.mark.parametrize("name", ["ops.md", "accuracy.md", "environment.md", "dtypes.md", "gallery.md"])
 def test_reference_page_is_current(stale, name):
     assert stale.get(f"docs/{name}", "") == "", "run python tools/make_docs.py"
 
@@ -124,9 +124,34 @@ def test_environment_variables_of_the_docs_exist():
         assert named <= known, page
 
 
-def test_both_readmes_have_the_same_code():
-    first, second = (list(doc_blocks.blocks(p.read_text(encoding="utf-8"))) for p in READMES)
+TRANSLATED = [(READMES[0], READMES[1]), *((ROOT / "docs" / page.name, page) for page in sorted((ROOT / "docs" / "zh").glob("*.md")))]
+
+
+@pytest.mark.parametrize(("original", "translation"), TRANSLATED, ids=lambda page: page.name)
+def test_translations_have_the_same_code_and_headings(original, translation):
+    first, second = (list(doc_blocks.blocks(p.read_text(encoding="utf-8"))) for p in (original, translation))
     assert [(b.language, b.text) for b in first] == [(b.language, b.text) for b in second]
+    assert _levels(original) == _levels(translation)
+
+
+def test_what_a_beginner_reads_is_translated():
+    assert {page.name for _, page in TRANSLATED} == {"README.zh-CN.md", "language.md", "launching.md", "tensors-and-torch.md"}
+
+
+def _levels(page: Path) -> list[str]:
+    """The levels of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^(#+) ", text, re.MULTILINE)
+
+
+def test_both_readmes_have_the_same_pictures():
+    shown = [re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8")) for page in READMES]
+    assert shown[0] == shown[1] == ["docs/images/walk.svg", "docs/images/speed.svg"]
+
+
+def test_the_pictures_are_current():
+    for path, text in make_pictures.pictures().items():
+        assert path.read_text(encoding="utf-8") == text, "run python tools/make_pictures.py"
 
 
 # --- the convention itself ----------------------------------------------------------------------
@@ -169,3 +194,31 @@ def test_failing_block_is_named(monkeypatch, tmp_path):
     with pytest.raises(NameError) as failure:
         doc_blocks.outputs(page)
     assert failure.value.__notes__ == ["in the block at page.md:4"]
+
+
+# --- the site -----------------------------------------------------------------------------------
+
+
+def test_the_site_builds_and_its_links_resolve(tmp_path):
+    written = make_site.build(tmp_path)
+    assert {p.name for p in (ROOT / "docs").glob("*.md")} <= {p.with_suffix(".md").name for p in written}
+    ids = {path: set(re.findall(r'id="([^"]*)"', path.read_text(encoding="utf-8"))) for path in written}
+    for path in written:
+        for link in re.findall(r'(?:href|src)="([^"]+)"', path.read_text(encoding="utf-8")):
+            if "://" in link:
+                continue
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            assert target.exists(), (path.name, link)
+            assert not anchor or anchor in ids[target], (path.name, link)
+
+
+def test_markdown_becomes_html():
+    source = "# A `b`\n\ntext *soft* **bold** `x < 1`\nnext ![p](i.svg)\n\n| a | b |\n|---|---|\n| `1 \\| 2` | [l](m.md#c) |\n\n- one\n  two\n- three\n\n```python\nx < 1\n```\n"
+    assert markdown.to_html(source, lambda to: f"/{to}").splitlines() == [
+        '<h1 id="a-b">A <code>b</code></h1>',
+        '<p>text <i>soft</i> <b>bold</b> <code>x &lt; 1</code> next <img alt="p" src="/i.svg"></p>',
+        '<table><tr><th>a</th><th>b</th></tr><tr><td><code>1 | 2</code></td><td><a href="/m.md#c">l</a></td></tr></table>',
+        "<ul><li>one two</li><li>three</li></ul>",
+        '<pre class="python"><code>x &lt; 1</code></pre>',
+    ]

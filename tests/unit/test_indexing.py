@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 
 import numpy as np
@@ -348,6 +350,41 @@ def test_random_kernels_agree_with_their_formulas_and_boxes(seed):
             Run(text, random_arguments(rng), rng.choice((0, 1, 5)), witness)
         except Overflow:
             continue
+
+
+def agree(text, args, pids):
+    """Every formula and box of a module is what its program computes."""
+    forms = Forms(text)
+    boxes = Boxes(forms)
+
+    def witness(value, run):
+        form = forms.of(value)
+        if form is not None:
+            assert np.all(run.numbers(form, value.shape) == run.elements(value)), f"%{forms.names[value]} is not {form}\n{text}"
+            lo, hi = interval(form, value.shape, forms)
+            assert lo <= np.min(run.elements(value)) <= np.max(run.elements(value)) <= hi, f"%{forms.names[value]}\n{text}"
+        if value.type.is_value and value.dtype.is_bool:
+            for truth in (True, False):
+                box = boxes.of(value, truth)
+                assert np.all(run.lanes(box, value.shape) == (run.env[value] == truth)), f"%{forms.names[value]} is not {box}\n{text}"
+
+    for pid in pids:
+        with contextlib.suppress(Overflow):
+            Run(text, args, pid, witness)
+
+
+@pytest.mark.parametrize("stride", [-8, -3, -2, -1, 0, 1, 2, 3, 8])
+def test_quotients_remainders_and_bounds_of_every_small_stride(stride):
+    """pid * p + stride * i + c, divided and compared: one program has all numbers of c."""
+    lines = ["%pid = program_id {axis=0} : i32", "%i = arange {start=0, end=8} : i32[8]", f"%s = const {stride} : i32[8]", "%si = mul %i, %s : i32[8]"]
+    for k, (d, per) in enumerate(itertools.product((1, 3, 8), (0, 8, 12))):
+        lines += [f"%d{k} = const {d} : i32[8]", f"%f{k} = const {per} : i32", f"%g{k} = mul %pid, %f{k} : i32", f"%h{k} = broadcast %g{k} {{shape=(8,)}} : i32[8]", f"%b{k} = add %h{k}, %si : i32[8]"]
+        for j, c in enumerate((-9, -8, -1, 0, 1, 7, 8, 15)):
+            n = f"{k}_{j}"
+            lines += [f"%c{n} = const {c} : i32[8]", f"%x{n} = add %b{k}, %c{n} : i32[8]"]
+            lines += [f"%q{n} = floordiv %x{n}, %d{k} : i32[8]", f"%r{n} = mod %x{n}, %d{k} : i32[8]", f"%t{n} = mul %q{n}, %d{k} : i32[8]"]
+            lines += [f"%{op}{n} = {op} %x{n}, %d{k} : bool[8]" for op in ("lt", "le", "gt", "ge", "eq", "ne")]
+    agree(module("", "\n".join(lines)), {}, (0, 1, 5))
 
 
 def test_texts_are_the_same_in_every_process():

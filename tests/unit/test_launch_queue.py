@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import eas
 from eas import mk
 from eas.runtime import get_runtime
+from eas.runtime.crew import Crew
 from eas.runtime.launch_queue import LaunchQueue, Span, conflict
 
 WAIT = 20.0
@@ -137,3 +139,25 @@ def test_random_launches_on_overlapping_slices_are_those_of_one_thread(seed, mon
         mix(x, y, out, n, step % 3 - 1, BLOCK=64, _sync=bool(rng.random() < 0.1))
     get_runtime("cpu").synchronize()
     np.testing.assert_array_equal(memory, wanted)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_crew_has_no_more_threads_than_it_may(most):
+    """Tasks that wait for each other's company: as many at once as may be, and never one more."""
+    crew, inside, peaks, done = Crew("test"), [], [], threading.Semaphore(0)
+    full = threading.Event()
+
+    def task():
+        inside.append(None)
+        peaks.append(len(inside))
+        if len(inside) == most:
+            full.set()
+        full.wait(5)
+        time.sleep(0.005)
+        inside.pop()
+        done.release()
+
+    for _ in range(12):
+        crew.put(task, most)
+    assert all(done.acquire(timeout=20) for _ in range(12))
+    assert max(peaks) == most

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import eas
 from eas import mk
 from eas.runtime import get_runtime
-from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
+from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span, conflict
 
 
 @eas.kernel
@@ -115,6 +118,61 @@ def test_only_the_event_orders_launches_on_other_memory():
     assert mark.is_done
     assert paused.ran.index("first") < paused.ran.index("second")
     paused.queue.drain()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_launches_wait_for_memory_and_marks(seed):
+    """Three lanes, marks and waits among them: whatever has to be first has ended when a launch starts."""
+    draw, queue, gate = random.Random(seed), LaunchQueue(), threading.Event()
+    lanes = [QueueLane(queue) for _ in range(3)]
+    made: list[tuple[Span, ...]] = []
+    own: list[set[int]] = [set(), set(), set()]
+    awaited: list[set[int]] = [set(), set(), set()]
+    before: list[set[int]] = []
+    ended: set[int] = set()
+    missing: list[tuple[int, set[int]]] = []
+
+    def task(number: int) -> None:
+        gate.wait(30)
+        missing.append((number, before[number] - ended))
+        time.sleep(0.002)
+        ended.add(number)
+
+    for number in range(14):
+        if draw.random() < 0.5:
+            a, b = draw.sample(range(3), 2)
+            mark = lanes[b].mark()
+            lanes[a].wait(mark)
+            awaited[a] |= own[b] | awaited[b]
+        lane = draw.randrange(3)
+        spans = tuple(Span(at, at + draw.choice((1, 2)), draw.random() < 0.5) for at in draw.sample(range(12), draw.choice((1, 2))))
+        meets = {n for n, other in enumerate(made) if conflict(spans, other)}
+        before.append(meets | awaited[lane])
+        made.append(spans)
+        own[lane].add(number)
+        queue.submit(functools.partial(task, number), 64, spans, 4, lane=lanes[lane])
+    marks = [lane.mark() for lane in lanes]
+    assert [mark.is_done for mark in marks] == [not (mine | others) for mine, others in zip(own, awaited, strict=True)]
+    gate.set()
+    marks[0].wait()
+    assert own[0] | awaited[0] <= ended
+    queue.drain()
+    assert len(ended) == len(missing) == 14
+    assert [found for found in missing if found[1]] == []
+
+
+def test_what_comes_behind_a_stopped_launch_runs():
+    """Who stops a launch knows; what is launched on its memory afterwards is no failure."""
+    paused = Paused()
+    lane = QueueLane(paused.queue)
+    paused.submit("stopped", lane, 0)
+    paused.submit("stopped too", lane, 0)
+    paused.queue.stop()
+    paused.submit("next", lane, 0)
+    paused.submit("after", lane, 0)
+    paused.gate.set()
+    paused.queue.synchronize()
+    assert paused.ran[-2:] == ["next", "after"]
 
 
 def test_each_lane_tells_of_its_own_failures():

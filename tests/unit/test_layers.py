@@ -15,7 +15,7 @@ EAS = Path(__file__).parents[2] / "eas"
 # Low to high. A module may import its own group and every lower line. Names side by side form one
 # group; groups on one line that are divided by `|` are siblings and do not import each other.
 ORDER = """
-errors config trampoline _version locks recent aside loading
+errors config trampoline _version locks recent aside loading collector
 dtypes
 numerics
 types facts
@@ -28,14 +28,14 @@ codegen | metal_sim metal_native metal_fake runtime
 interop _torch_mps
 summary warm_start
 compiler lowering
-kernel retraces autotune launch_arguments capture
+kernel retraces autotune autotune_report launch_arguments told_strides kernel_function notebook capture explain
 lazy
 tensor
 torch_op
 torch_quick
 lib
 testing torch_mps_stand_in
-__init__ __main__ doctor verify
+__init__ __main__ doctor verify command_line
 """
 
 # path:function -> why it is one idea although it is long; empty is the goal.

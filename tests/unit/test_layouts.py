@@ -394,3 +394,15 @@ def test_layouts_print_for_people():
 def test_a_layout_that_loses_elements_is_a_bug():
     with pytest.raises(AssertionError, match="no place"):
         Layout((4,), (), (1, 0, 0, 0, 0), ())
+
+
+def test_terms_of_all_mixtures_of_three_bits():
+    """Columns of several bits are no multiples of each other's: their sum is no exclusive or."""
+    for thread in itertools.product(range(8), repeat=3):
+        if len({a ^ b ^ c for a in (0, thread[0]) for b in (0, thread[1]) for c in (0, thread[2])}) < 8:
+            continue
+        layout = Layout((8,), (), thread, ())
+        got = np.zeros(8, int)
+        for term in layout.thread_terms(0):
+            got ^= ((np.arange(8) >> term.shift) & term.mask) * term.scale
+        assert got.tolist() == layout.coordinates()[0, 0].tolist(), str(layout)

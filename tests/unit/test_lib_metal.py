@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import numpy as np
 import pytest
 
@@ -16,11 +13,9 @@ from eas.runtime import get_runtime
 from eas.runtime.metal import MetalRuntime
 from eas.schedule.metal_target import APPLE7
 from eas.torch_mps_stand_in import stand_in
+from tests.unit.fake_metal import NEEDS_EXTENSION
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
-    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
-)
+pytestmark = NEEDS_EXTENSION
 ROWS = [(5, 7), (64, 1000), (4, 8192), (2, 50257)]
 PRODUCTS = [(1, 1000, 900), (700, 1000, 1), (64, 64, 64), (300, 500, 700), (4096, 4096, 4096)]
 HEADS = [(100, 1000, 128), (40, 40, 512)]

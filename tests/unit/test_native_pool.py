@@ -91,6 +91,30 @@ def test_no_more_threads_than_asked_for_run_a_grid(n_threads):
         assert len(set(ids.tolist())) <= n_threads
 
 
+Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+def runs_of(n, total_us, n_threads):
+    """(first program, last, thread) of the runs of a grid of which the pool expects that it takes so long."""
+    runs, rate = [], ctypes.c_int64(total_us * 1_000_000 // n)
+    note = Entry(lambda args, begin, end, scratch: (runs.append((begin, end, threading.get_ident())), time.sleep(1e-3))[1])
+    pool().run(ctypes.cast(note, ctypes.c_void_p).value, 0, n, n_threads=n_threads, rate=ctypes.addressof(rate), steady=1)
+    assert sorted(i for begin, end, _ in runs for i in range(begin, end)) == list(range(n))
+    return runs
+
+
+def test_a_grid_of_few_microseconds_is_shared_evenly():
+    """Nobody takes so much at once that the other one waits for a third of all."""
+    nap = jit.load(NAP)
+    pool().run(nap.address("nap"), 0, 4, chunk=1, n_threads=2)  # somebody is awake
+    assert max(end - begin for begin, end, _ in runs_of(400, 30, 2)) <= 100
+
+
+def test_a_short_grid_asks_for_few_of_many_threads():
+    assert len({thread for _, _, thread in runs_of(4000, 110, 40)}) <= 110 // 5 + 1
+    assert len({thread for _, _, thread in runs_of(4000, 4000, 40)}) > 110 // 5 + 1
+
+
 def elapsed(call):
     start = time.perf_counter()
     call()

@@ -27,6 +27,8 @@ def test_a_buffer_of_one_kind_of_atomic_is_private():
     [
         f"{ADD}\n%q = atomic_max %p, %i : i32[64]",  # the order of two kinds matters
         f"{ADD}\nstore %p, %o",  # the old value is asked for
+        f"{ADD}\n%q = atomic_add %p, %i : i32[64]\ndevice_print %o {{prefix=\"\"}}",  # of one of two
+        f"{ADD}\n%q = atomic_add %p, %i : i32[64]\ndevice_print %q {{prefix=\"\"}}",
         f"{ADD}\n%l = load %p : i32[64]",
         "%o = atomic_xchg %p, %i : i32[64]",
     ],

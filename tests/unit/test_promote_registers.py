@@ -10,10 +10,12 @@ import pytest
 import eas
 from eas import mk
 from eas.ir import verify, walk
+from eas.irtext import parse_module
 from eas.lib.rows import argmax_kernel, cumsum_kernel
 from eas.lib.softmax import softmax_kernel
 from eas.schedule.metal import schedule_metal
 from eas.schedule.metal_target import APPLE7
+from eas.schedule.promote_registers import promote_registers
 from tests.backend.test_shared_vectors import rows_kernel
 
 F32, I32 = np.zeros(1024, np.float32), np.zeros(1024, np.int32)
@@ -113,3 +115,21 @@ def test_sums_of_columns_read_vectors_along_rows():
     text = _text(column_sums_kernel, F32, F32, M=32, N=32)
     assert text.count("*(device const float4 *)") == 1
     assert text.count("threadgroup_barrier") == 1
+
+
+def test_a_slot_that_is_written_in_parts_stays_one():
+    """Four lanes of eight, then all: what the others hold is not known as one value."""
+    text = """kernel k(%p: ptr<f32>) spmd {{scheduled="lanes", threads=32}} {{
+  %s = scratch {{dtype=f32, size=4}} : scratch_ptr<f32>
+  %a = const 1.0 : f32
+  %b = const 2.0 : f32
+  {first}
+  {second}
+  %v = vload %s {{lanes=4}} : f32
+  vstore %p, %v {{lanes=4}}
+  yield
+}}"""
+    whole, part = "vstore %s, %a {lanes=4}", "vstore %s, %b {lanes=2}"
+    for first, second, is_kept in ((whole, whole.replace("%a", "%b"), False), (whole, part, True), (part, whole, True), ("store %s, %a", whole, True)):
+        module = verify(parse_module(text.format(first=first, second=second)))
+        assert any(inst.op.name == "scratch" for inst in walk(promote_registers(module).body)) == is_kept, f"{first}; {second}"

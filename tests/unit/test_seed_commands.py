@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.fake_metal import NEEDS_EXTENSION
+
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("eas._metal") is None or sys.platform != "linux",
-    reason="eas._metal is not built here: EAS_METAL=software python tools/build_metal_ext.py",
-)
+pytestmark = NEEDS_EXTENSION
 
 
 def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -158,6 +158,64 @@ def test_eas_tensors_are_launched_natively(ordinary):
     assert len(ordinary) == count
 
 
+@pytest.fixture
+def by_python(monkeypatch):
+    """The launches of tensors whose memory Python looked at."""
+    seen, look = [], eas.Kernel._repeat_on_tensors
+    monkeypatch.setattr(eas.Kernel, "_repeat_on_tensors", lambda self, *given: seen.append(given) or look(self, *given))
+    return seen
+
+
+def test_launchers_look_into_eas_tensors_themselves(ordinary, by_python):
+    x, y, z = eas.arange(100, dtype="f32"), eas.ones(100), eas.zeros(100)
+    kernel = fresh()
+    warm(kernel, x, y, z, 100)
+    count = len(ordinary)
+    by_python.clear()
+    for shared in (z, eas.tensor(np.zeros(100, np.float32)), eas.empty(10, 10)):
+        kernel(x, y, shared, 100)
+        assert (shared.numpy().ravel() == np.arange(1, 101)).all()
+        kernel(x.numpy(), y, shared.numpy(), 100)  # arrays and tensors in one call
+        assert (shared.numpy().ravel() == np.arange(1, 101)).all()
+    assert len(ordinary) == count
+    assert not by_python
+
+
+def test_tensors_that_differ_from_those_learnt_are_looked_at(by_python):
+    x, y, z = eas.arange(64, dtype="f32"), eas.ones(64), eas.zeros(64)
+    kernel = fresh()
+    warm(kernel, x, y, z, 64)
+    by_python.clear()
+    kernel(x.to("i32"), eas.ones(64, dtype="i32"), wide := eas.zeros(64, dtype="i32"), 64)
+    assert wide.tolist() == list(range(1, 65))
+    turned = eas.zeros(64, 2)
+    kernel(x, y, turned[:, 0], 64)
+    assert turned[:, 0].tolist() == list(range(1, 65))
+    frozen = eas.tensor(np.zeros(64, np.float32))
+    frozen._array.flags.writeable = False
+    with pytest.raises(eas.LostWrite, match="read-only"):
+        kernel(x, y, frozen, 64)
+
+    class Other(eas.Tensor):
+        pass
+
+    other = Other(z._array, z.dtype)
+    kernel(x, x, other, 64)
+    assert z.tolist() == list(range(0, 128, 2))
+    assert len(by_python) == 4
+
+
+def test_arrays_of_the_storage_of_bf16_are_no_bf16_after_native_launches(by_python):
+    x, z = eas.ones(64, dtype="bf16"), eas.zeros(64, dtype="bf16")
+    kernel = fresh()
+    warm(kernel, x, x, z, 64)
+    kernel(x, x, z, 64)
+    assert z.tolist() == [2.0] * 64
+    raw, total = np.full(64, 3, np.uint16), np.zeros(64, np.uint16)
+    kernel(raw, raw, total, 64)
+    assert (total == 6).all()
+
+
 def test_torch_tensor_behind_an_eas_tensor_hears_of_writes():
     torch = pytest.importorskip("torch")
     out = torch.zeros(100)

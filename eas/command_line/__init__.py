@@ -1,0 +1,1 @@
+"""Commands of `python -m eas` that look at kernels: show, msl, bench, demo."""

@@ -1,0 +1,78 @@
+"""Combines that may be applied in any order: random regions of comparisons, judged on more numbers than the proof looks at."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+
+from eas import dtypes
+from eas.ir import Inst, Region, Value, make
+from eas.ops import Call, evaluate
+from eas.schedule.commuting import neutral_element
+from eas.types import Type
+
+BOOL = Type(dtypes.bool_)
+NUMBERS = [-3, -1, 0, 1, 2, 4, 9]
+
+
+def random_region(draw: random.Random) -> Region:
+    """One or two numbers on each side, compared, chosen and combined, as users write them and otherwise."""
+    kinds = [draw.choice((dtypes.i32, dtypes.f32)) for _ in range(draw.choice((1, 2)))]
+    params = [Value(Type(d)) for d in (*kinds, *kinds)]
+    body: list[Inst] = []
+    flags: list[Value] = []
+
+    def add(name: str, *operands: Value) -> Value:
+        body.append(make(name, operands))
+        return body[-1].out
+
+    def pick(dtype: dtypes.DType) -> Value:
+        return draw.choice([v for v in (*params, *(i.out for i in body)) if v.dtype is dtype])
+
+    for _ in range(draw.randint(1, 3)):
+        dtype = draw.choice(kinds)
+        flags.append(add(draw.choice(("lt", "le", "gt", "ge", "eq")), pick(dtype), pick(dtype)))
+        if len(flags) > 1 and draw.random() < 0.6:
+            flags.append(add(draw.choice(("and", "or")), *draw.sample(flags, 2)))
+    n = len(kinds)
+    yields = []
+    for k, dtype in enumerate(kinds):
+        a, b = params[k], params[n + k]
+        form = draw.random()
+        if form < 0.6:
+            yields.append(add("select", flags[-1], a, b))
+        elif form < 0.85:
+            yields.append(add(draw.choice(("min", "max")), a, b))
+        else:
+            yields.append(add("select", draw.choice(flags), pick(dtype), pick(dtype)))
+    return Region(tuple(params), (*body, make("yield", yields)))
+
+
+def applied(region: Region, a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    values = dict(zip(region.params, (*a, *b), strict=True))
+    for inst in region.body[:-1]:
+        shape = values[inst.operands[0]].shape
+        call = Call(tuple(Type(v.dtype, shape) for v in inst.operands), (Type(inst.out.dtype, shape),), {})
+        (values[inst.out],) = evaluate(inst.op, call, [values[v] for v in inst.operands])
+    return [values[v] for v in region.yields]
+
+
+def test_what_is_said_to_commute_does():
+    said = 0
+    for seed in range(900):
+        region = random_region(random.Random(seed))
+        n = len(region.yields)
+        neutral = neutral_element(region)
+        if neutral is None:
+            continue
+        said += 1
+        elements = list(itertools.product(NUMBERS[:: 2 if n == 2 else 1], repeat=n))
+        x, y, z = (np.array(side).reshape(-1, n) for side in zip(*itertools.product(elements, repeat=3), strict=True))
+        a, b, c = ([side[:, k].astype(p.dtype.np_compute) for k, p in enumerate(region.params[:n])] for side in (x, y, z))
+        for one, other in ((applied(region, a, b), applied(region, b, a)), (applied(region, applied(region, a, b), c), applied(region, a, applied(region, b, c)))):
+            assert all(np.array_equal(p, q) for p, q in zip(one, other, strict=True)), f"{seed}: {region}"
+        start = [np.full(len(x), v).astype(p.dtype.np_compute) for v, p in zip(neutral, region.params[:n], strict=True)]
+        assert all(np.array_equal(p, q) for p, q in zip(applied(region, start, a), a, strict=True)), f"{seed}: {neutral} {region}"
+    assert said > 40
