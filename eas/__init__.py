@@ -7,22 +7,22 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from eas import errors
 from eas._version import __version__
-from eas.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
-from eas.loading import load
+from eas.base import errors
+from eas.base.errors import *  # noqa: F403  # the hierarchy is public: tracebacks show eas.TypeMismatch
+from eas.base.loading import load
 
 if "t" in getattr(sys, "abiflags", "") or not getattr(sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("eas needs a Python with a global interpreter lock: this one is free-threaded, and eas' launchers and caches rely on the lock; use the ordinary build (python3.14, not python3.14t)")
 
 if TYPE_CHECKING:
-    from eas import dtypes, lib, mk, runtime
-    from eas.autotune import Config, autotune
-    from eas.capture import Graph, capture
+    from eas import lib, mk, runtime
+    from eas.base import dtypes
     from eas.compiler import CompiledKernel
     from eas.explain import explain
     from eas.frontend.constexpr import constexpr
     from eas.kernel import Kernel, kernel
+    from eas.launch.capture import Graph, capture
     from eas.runtime import synchronize
     from eas.runtime.profiling import Profile, profile
     from eas.runtime.streams import Event, Stream, current_stream
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from eas.torch_op import torch_op
+    from eas.tools.autotune import Config, autotune
+    from eas.torch.op import torch_op
 
 # Where a public name comes from; it is imported when somebody first asks for it.
 _HOMES = {

@@ -7,9 +7,9 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 
-from eas import config
 from eas._version import __version__
-from eas.errors import EasError, printable
+from eas.base import config
+from eas.base.errors import EasError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +50,7 @@ def _run_of(command: str, parsers: dict[str, argparse.ArgumentParser]) -> Callab
 
 
 def _doctor() -> int:
-    from eas import doctor  # looks for torch and compilers, which `env` must not wait for
+    from eas.command_line import doctor  # looks for torch and compilers, which `env` must not wait for
 
     print(doctor.report())
     return 0

@@ -16,14 +16,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from eas.errors import KernelWarning, LaunchError
-from eas.locks import new_lock
+from eas.base.errors import KernelWarning, LaunchError
+from eas.base.locks import new_lock
 from eas.runtime import Executable, Grid, Runtime, add_runtime, get_runtime
+from eas.runtime.gpu.launch import MetalCode, MetalExecutable, scalar_struct
+from eas.runtime.gpu.log import MetalLog
 from eas.runtime.grid import check_programs
-from eas.runtime.metal_launch import MetalCode, MetalExecutable, scalar_struct
-from eas.runtime.metal_log import MetalLog
 from eas.runtime.streams import Lane
-from eas.schedule.metal_target import MetalTarget
+from eas.schedule.gpu.target import MetalTarget
 
 MAX_BYTES = 4096  # of a list of numbers: Metal takes no more by value
 MAX_THREADS = (1 << 32) - 1  # of a grid, along one axis

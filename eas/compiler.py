@@ -7,29 +7,30 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eas import config, warm_start
-from eas.errors import CompileError, EasError
-from eas.facts import Fact
+from eas.base import config
+from eas.base.errors import CompileError, EasError
+from eas.base.facts import Fact
+from eas.base.loading import load
+from eas.base.locks import new_lock
+from eas.base.recent import Recent
+from eas.base.types import Type
 from eas.frontend.constexpr import Static
-from eas.frontend.globals_read import Dependencies
+from eas.frontend.reads.globals_read import Dependencies
 from eas.interop.hidden import hidden_of
-from eas.loading import load
-from eas.locks import new_lock
-from eas.recent import Recent
+from eas.launch import warm_start
+from eas.launch.summary import ArgType, Summary
 from eas.runtime import get_runtime, keys
-from eas.runtime.host_target import host_target
 from eas.runtime.launch_settings import setting_now
+from eas.runtime.native.host_target import host_target
 from eas.schedule.target import CpuTarget
-from eas.summary import ArgType, Summary
-from eas.types import Type
 
 if TYPE_CHECKING:
-    from eas.codegen.llvm import NativeCode
-    from eas.codegen.msl import MetalCode
-    from eas.indexing import IndexInfo
+    from eas.analysis.indexing import IndexInfo
+    from eas.codegen.llvm.generate import NativeCode
+    from eas.codegen.msl.generate import MetalCode
     from eas.ir import Arg, IRModule
-    from eas.runtime.repeat_launch import Repeater
-    from eas.schedule.metal_target import MetalTarget
+    from eas.runtime.native.repeat_launch import Repeater
+    from eas.schedule.gpu.target import MetalTarget
 
 Facts = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
@@ -176,8 +177,8 @@ class CompiledKernel:
     def index_analysis(self) -> IndexInfo:
         """How every memory access walks through its buffer; `print(k.index_analysis.dump())`."""
         _check_running()
-        load("eas.indexing")
-        from eas.indexing import analyse
+        load("eas.analysis.indexing")
+        from eas.analysis.indexing import analyse
 
         return analyse(self.ir)
 
@@ -302,6 +303,6 @@ class Variant:
     @property
     def asm(self) -> str:
         _check_running()
-        from eas.runtime import jit
+        from eas.runtime.native import jit
 
         return jit.asm(self.llvm, pipeline="plain" if self.settings.noopt else jit.DEFAULT_PIPELINE, target=self.target)

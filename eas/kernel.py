@@ -11,22 +11,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from eas import config, dtypes
-from eas.capture import Captured, Graph, capturing
+from eas.base import config, dtypes
+from eas.base.errors import ArgumentError, CompileError, LaunchError
+from eas.base.facts import holds
+from eas.base.loading import load
+from eas.base.locks import new_lock
+from eas.base.recent import Recent
+from eas.base.types import Space, Type
 from eas.compiler import CompiledKernel, Variant, compile_kernel, get_ready
-from eas.errors import ArgumentError, CompileError, LaunchError
-from eas.facts import holds
 from eas.frontend.active import is_tracing
 from eas.frontend.annotations import Declared, check_buffer, declared, is_double, scalar_type
 from eas.frontend.constexpr import Static
-from eas.frontend.meta_keys import meta_key
+from eas.frontend.reads.meta_keys import meta_key
 from eas.frontend.tracebacks import show_to_user
 from eas.interop.arguments import ArgView, Staging, hidden_value, is_scalar, view
 from eas.interop.hidden import Hidden
 from eas.interop.homes import extent_of, launch_site
 from eas.interop.pending import PENDING, keep_for_readers
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
-from eas.kernel_function import (
+from eas.launch.arguments import evaluated_grid, plain_arrays, type_key
+from eas.launch.capture import Captured, Graph, capturing
+from eas.launch.function import (
     OPTIONS,
     TARGET_HINTS,
     check_function,
@@ -34,21 +39,16 @@ from eas.kernel_function import (
     head_of_function,
     parameters_of,
 )
-from eas.launch_arguments import evaluated_grid, plain_arrays, type_key
-from eas.loading import load
-from eas.locks import new_lock
-from eas.recent import Recent
-from eas.retraces import told_of_retrace
+from eas.launch.retraces import told_of_retrace
+from eas.launch.told_strides import refuse_told_strides, steps_of
 from eas.runtime import Grid, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.streams import PROFILES, SPECIAL, Lane, Stream, lane_of
-from eas.told_strides import refuse_told_strides, steps_of
-from eas.types import Space, Type
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation
-    from eas.runtime.repeat_launch import Repeater
+    from eas.runtime.native.repeat_launch import Repeater
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
@@ -206,7 +206,7 @@ class Kernel:
         return f"kernel {self.__qualname__}({params}) at {code.co_filename}:{code.co_firstlineno}, compiled for {len(self._compiled)} sets of argument types"
 
     def _repr_html_(self) -> str:
-        from eas.notebook import kernel_html
+        from eas.tools.notebook import kernel_html
 
         return kernel_html(self)
 
@@ -519,8 +519,8 @@ class Kernel:
         compiled._launches += 1
         if compiled._launches < LEARN_AFTER or sys.is_finalizing() or staged.runtime.launch_site() is None:
             return
-        load("eas.runtime.repeat_launch")
-        from eas.runtime.repeat_launch import Repeatable, Repeater
+        load("eas.runtime.native.repeat_launch")
+        from eas.runtime.native.repeat_launch import Repeatable, Repeater
 
         repeater = compiled._repeaters.get(staged.runtime.name)
         if repeater is None:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
-from eas.collector import resting
-from eas.cost import most_work, program_cost
-from eas.errors import EasError, Unsupported
-from eas.facts import Fact
+from eas.analysis.cost import most_work, program_cost
+from eas.analysis.indexing import launch_facts
+from eas.base.collector import resting
+from eas.base.errors import EasError, Unsupported
+from eas.base.facts import Fact
+from eas.base.loading import load
+from eas.base.types import Type
 from eas.frontend import operators
 from eas.frontend.constexpr import Static
 from eas.frontend.trace import Traced, trace
-from eas.indexing import launch_facts
 from eas.ir import IRModule, verify, walk
-from eas.irtext import LocTable, parse_module, print_module
-from eas.loading import load
+from eas.ir.text import LocTable, parse_module, print_module
+from eas.launch.summary import ArgType, Summary
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
 from eas.passes.specialise import specialise
@@ -27,13 +29,11 @@ from eas.runtime import debug
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
 from eas.runtime.source_stamp import source_stamp
-from eas.summary import ArgType, Summary
-from eas.types import Type
 
 if TYPE_CHECKING:
-    from eas.codegen.llvm import NativeCode
-    from eas.codegen.msl import MetalCode
-    from eas.schedule.metal_target import MetalTarget
+    from eas.codegen.llvm.generate import NativeCode
+    from eas.codegen.msl.generate import MetalCode
+    from eas.schedule.gpu.target import MetalTarget
     from eas.schedule.target import CpuTarget
 
 _ = operators  # gives traced values their operators
@@ -80,15 +80,15 @@ def make_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModu
 
 def load_code_generator() -> None:
     """Import what `make_native` will need."""
-    load("eas.codegen.llvm", "eas.schedule.cpu", "eas.schedule.cuts", "eas.schedule.nest_loops")
+    load("eas.codegen.llvm.generate", "eas.schedule.cpu_steps", "eas.schedule.cpu.cuts", "eas.schedule.cpu.loops.nest")
 
 
 @resting()
 def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, target: CpuTarget) -> NativeCode:
     """The code of a variant for a CPU."""
     load_code_generator()
-    from eas.codegen.llvm import generate
-    from eas.schedule.cpu import schedule
+    from eas.codegen.llvm.generate import generate
+    from eas.schedule.cpu_steps import schedule
 
     scheduled = schedule(module, target, check_bounds)
     native = generate(scheduled, target, check_bounds)
@@ -103,11 +103,11 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
 @resting()
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
-    load("eas.codegen.msl", "eas.codegen.msl_helpers", "eas.schedule.metal", *(f"eas.schedule.lane_{part}" for part in ("cuts", "marks", "nests", "rows")))
-    from eas.codegen.msl import generate_msl
-    from eas.schedule.lane_marks import layouts_of
-    from eas.schedule.metal import schedule_metal
-    from eas.schedule.metal_target import DEFAULT
+    load("eas.codegen.msl.generate", "eas.codegen.msl.helpers", "eas.schedule.gpu_steps", *(f"eas.schedule.gpu.{part}" for part in ("cuts", "marks", "nests", "rows")))
+    from eas.codegen.msl.generate import generate_msl
+    from eas.schedule.gpu.marks import layouts_of
+    from eas.schedule.gpu.target import DEFAULT
+    from eas.schedule.gpu_steps import schedule_metal
 
     target = target or DEFAULT
     scheduled = schedule_metal(module, target, num_warps=module.attr("num_warps"), is_serial=noopt)

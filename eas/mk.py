@@ -15,55 +15,55 @@ from types import FunctionType as _FunctionType
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from eas import dtypes as _dtypes
+from eas.base import dtypes as _dtypes
 from eas.frontend.annotations import Buffer, ptr
 from eas.frontend.constexpr import constexpr
-from eas.frontend.lang_sizes import cdiv, next_power_of_2
-from eas.loading import load as _load_modules
+from eas.frontend.lang.sizes import cdiv, next_power_of_2
+from eas.base.loading import load as _load_modules
 
 if TYPE_CHECKING:
-    from eas.frontend.lang_activation import gelu, leaky_relu, relu, silu, softplus
-    from eas.frontend.lang_cast import (
+    from eas.frontend.lang.activation import gelu, leaky_relu, relu, silu, softplus
+    from eas.frontend.lang.cast import (
         cast, to_bf16, to_bool, to_f16, to_f32, to_f64, to_i8, to_i16, to_i32, to_i64, to_u8,
         to_u16, to_u32, to_u64,
     )
-    from eas.frontend.lang_dot import (
+    from eas.frontend.lang.dot import (
         dot,
     )
-    from eas.frontend.lang_fold import associative_scan, reduce
-    from eas.frontend.lang_index import (
+    from eas.frontend.lang.fold import associative_scan, reduce
+    from eas.frontend.lang.index import (
         arange, full, full_like, num_programs, ones, program_id, zeros, zeros_like,
     )
-    from eas.frontend.lang_math import (
+    from eas.frontend.lang.math import (
         abs, acos, acosh, asin, asinh, atan, atan2, atanh, bit_reverse, cbrt, ceil, clamp, clz,
         copysign, cos, cosh, ctz, div_trunc, erf, erfc, exp, exp2, exp10, expm1, fdiv, floor, fma,
         fmod, hypot, isfinite, isinf, isnan, lgamma, log, log1p, log2, log10, logical_and,
         logical_not, logical_or, maximum, minimum, mulhi, popcount, pow, rem, round, rsqrt, sigmoid,
         sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, umulhi, where,
     )
-    from eas.frontend.lang_memory import (
+    from eas.frontend.lang.memory import (
         atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
         atomic_xor, load, store,
     )
-    from eas.frontend.lang_misc import (
+    from eas.frontend.lang.misc import (
         assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
         multiple_of, range, static_assert, static_print, static_range, to_tensor,
     )
-    from eas.frontend.lang_order import (
+    from eas.frontend.lang.order import (
         argsort, histogram, sort, topk,
     )
-    from eas.frontend.lang_random import (
+    from eas.frontend.lang.random import (
         philox, rand, rand4x, randint, randint4x, randn, randn4x,
     )
-    from eas.frontend.lang_reduce import (
+    from eas.frontend.lang.reduce import (
         all, any, argmax, argmin, cumprod, cumsum, log_softmax, logsumexp, max, mean, min, prod,
         softmax, std, sum, var, xor_sum,
     )
-    from eas.frontend.lang_shape import (
+    from eas.frontend.lang.shape import (
         broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
         reshape, split, squeeze, trans, unsqueeze, view,
     )
-    from eas.frontend.lang_thread import (
+    from eas.frontend.lang.thread import (
         alloc_tg, barrier, lane_id, local, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
         simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
         simd_prefix_exclusive_product, simd_prefix_exclusive_sum, simd_prefix_inclusive_product,
@@ -128,7 +128,7 @@ if not TYPE_CHECKING:  # who checks types sees the names above, and no others
 
 def _load() -> None:
     """Make every function; also gives traced values their operators."""
-    _load_modules("eas.frontend.operators", *(f"eas.frontend.lang_{family}" for family in _FAMILIES))
+    _load_modules("eas.frontend.operators", *(f"eas.frontend.lang.{family}" for family in _FAMILIES))
     from eas.frontend import operators
     from eas.frontend.builder import hiding_our_frames
     from eas.frontend.spellings import spelled
@@ -136,7 +136,7 @@ def _load() -> None:
     defined = {
         key: value
         for family in _FAMILIES
-        for module in [_import_module(f"eas.frontend.lang_{family}")]
+        for module in [_import_module(f"eas.frontend.lang.{family}")]
         for key, value in vars(module).items()
         if isinstance(value, _FunctionType) and value.__module__ == module.__name__
     }

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import ArgumentError, TypeMismatch
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError, TypeMismatch
 from eas.interop import dlpack
 from eas.interop import torch as torch_bridge
 from eas.interop.arguments import ArgView, view
@@ -33,8 +33,8 @@ from eas.lazy import build, functions
 from eas.lazy.handle import LazyTensor
 from eas.lazy.indexing import assign, index_part
 from eas.lazy.view import contiguous
-from eas.notebook import tensor_html
 from eas.runtime.copies import told
+from eas.tools.notebook import tensor_html
 
 __all__ = [
     "MemoryStats", "Tensor", "UnknownDevice", "arange", "empty", "empty_cache", "empty_like", "from_dlpack",

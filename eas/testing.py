@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
+from eas.base import dtypes
+from eas.base.dtypes import DType
 
 
 def ulp_distance(got: Any, want: Any, dtype: DType) -> np.ndarray:

@@ -60,7 +60,7 @@ def watch(folder: Path) -> None:
 
 
 def _stem(traced: Any, facts: Any, noopt: bool) -> str:
-    from eas.irtext import print_module
+    from eas.ir.text import print_module
 
     known = [print_module(traced), str(noopt), str(traced.attr("num_warps")), *sorted(map(str, facts))]
     name = re.sub(r"\W", "_", traced.name)[:40]
@@ -69,12 +69,12 @@ def _stem(traced: Any, facts: Any, noopt: bool) -> str:
 
 def texts(module: Any, noopt: bool) -> Iterator[tuple[str, str]]:
     """What a variant becomes, by the ending of its file."""
-    from eas.codegen.llvm import generate
-    from eas.codegen.msl import generate_msl
-    from eas.irtext import print_module
-    from eas.schedule.cpu import schedule
-    from eas.schedule.metal import schedule_metal
-    from eas.schedule.metal_target import DEFAULT
+    from eas.codegen.llvm.generate import generate
+    from eas.codegen.msl.generate import generate_msl
+    from eas.ir.text import print_module
+    from eas.schedule.cpu_steps import schedule
+    from eas.schedule.gpu.target import DEFAULT
+    from eas.schedule.gpu_steps import schedule_metal
     from eas.schedule.target import AVX2, AVX512, NEON
 
     yield "ir", print_module(module)
@@ -97,7 +97,7 @@ def texts(module: Any, noopt: bool) -> Iterator[tuple[str, str]]:
 
 def _or_reason(make: Callable[[], Any]) -> Any:
     """What a target makes, or why it refuses to."""
-    from eas.errors import EasError
+    from eas.base.errors import EasError
 
     try:
         return make()

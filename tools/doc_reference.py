@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
-from eas import config, dtypes
-from eas.dtypes import DType
-from eas.errors import EasError
+from eas.base import config, dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import EasError
 from eas.ops import TABLE, Op, Trait
 from eas.ops.dot import accumulator
 from tools.doc_gallery import make_gallery
@@ -115,20 +115,20 @@ def _dtype_names(allowed: Sequence[DType]) -> str:
 
 # The modules that the functions of `eas.mk` are defined in, in reading order.
 MK_TITLES = {
-    "lang_index": "Ids and filled blocks",
-    "lang_sizes": "Sizes",
-    "lang_memory": "Loads, stores, atomics",
-    "lang_math": "Elementwise functions",
-    "lang_activation": "Activation functions",
-    "lang_cast": "Conversions",
-    "lang_reduce": "Reductions and scans",
-    "lang_fold": "Reductions and scans by a function of your own",
-    "lang_order": "Sorting and counting",
-    "lang_shape": "Shape functions",
-    "lang_dot": "Products",
-    "lang_random": "Random bits and numbers",
-    "lang_thread": "Thread mode",
-    "lang_misc": "Checks, messages, hints, loops",
+    "index": "Ids and filled blocks",
+    "sizes": "Sizes",
+    "memory": "Loads, stores, atomics",
+    "math": "Elementwise functions",
+    "activation": "Activation functions",
+    "cast": "Conversions",
+    "reduce": "Reductions and scans",
+    "fold": "Reductions and scans by a function of your own",
+    "order": "Sorting and counting",
+    "shape": "Shape functions",
+    "dot": "Products",
+    "random": "Random bits and numbers",
+    "thread": "Thread mode",
+    "misc": "Checks, messages, hints, loops",
     "annotations": "Annotations of parameters",
 }
 

@@ -1,4 +1,4 @@
-"""Fits the numbers of `Saturating` in eas/codegen/vector_math_exp.py: `python tools/fit_saturating.py`.
+"""Fits the numbers of `Saturating` in eas/codegen/llvm/math/exp.py: `python tools/fit_saturating.py`.
 
 An odd function f that is 1 from `end` on is written x * (slope + p(t) / q(t)) with t = x * x. The
 constant terms are fixed, so that small x are right; the others follow from a least-squares fit of

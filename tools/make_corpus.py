@@ -63,7 +63,7 @@ def pytest_configure(config: Any) -> None:
     """Keep what the code generator makes, and let the CPU run what would run on the software Metal."""
     if FOLDER not in os.environ:
         return
-    from eas.codegen import msl
+    from eas.codegen.msl.generate import generate as msl
     from eas.runtime import get_runtime
     from eas.runtime.sim import SimRuntime
 

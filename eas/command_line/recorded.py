@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eas import config
-from eas.errors import EasError
+from eas.base import config
+from eas.base.errors import EasError
 from eas.kernel import Kernel
-from eas.kernel_function import OPTIONS
+from eas.launch.function import OPTIONS
 
 
 @dataclass(frozen=True)

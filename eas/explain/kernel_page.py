@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eas.errors import LaunchError
+from eas.base.errors import LaunchError
 from eas.explain.linked import Listing, ir_listing, metal_listings, native_listings, source_blocks
 from eas.explain.machine import Roof, roof_of
 from eas.explain.page import Explanation, Section, page, table, tiles

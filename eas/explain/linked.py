@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import NamedTuple
 
-from eas.codegen.llvm import generate
+from eas.base.errors import Unsupported
+from eas.codegen.llvm.generate import generate
 from eas.compiler import Variant
-from eas.errors import Unsupported
 from eas.frontend.our_frames import is_internal
 from eas.ir import IRModule, Loc
-from eas.irtext import LocTable, print_module
-from eas.schedule.cpu import schedule
+from eas.ir.text import LocTable, print_module
+from eas.schedule.cpu_steps import schedule
 
 MOST_LINES = 6000  # of one text on a page; what is left out is said
 _NEAR = 4  # lines between two blocks that are shown as one

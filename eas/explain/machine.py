@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from eas import config, dtypes, mk
+from eas import mk
 from eas._version import __version__
+from eas.base import config, dtypes
 from eas.compiler import CompiledKernel
 from eas.interop.devices import device_of
 from eas.interop.memory import allocate
 from eas.kernel import Kernel
 from eas.runtime import Runtime
 from eas.runtime.disk_cache import default_cache
-from eas.runtime.host_cpu import num_threads
-from eas.runtime.host_target import host_key, host_target
+from eas.runtime.native.host_cpu import num_threads
+from eas.runtime.native.host_target import host_key, host_target
 
 if TYPE_CHECKING:
     constexpr: TypeAlias = Any  # the parameter is the value itself

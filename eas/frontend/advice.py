@@ -8,11 +8,11 @@ from collections.abc import Callable
 from types import BuiltinMethodType, MethodType
 from typing import Any
 
-from eas.errors import KernelWarning, SourcePlace, source_line
+from eas.analysis.ranges import value_ranges
+from eas.base.errors import KernelWarning, SourcePlace, source_line
 from eas.frontend.builder import current
-from eas.frontend.source import SourceSpot, spot_of
+from eas.frontend.syntax.source import SourceSpot, spot_of
 from eas.ir import Inst, IRModule, Loc, Trait, Value, walk
-from eas.ranges import value_ranges
 
 _told: set[tuple[str, int, str]] = set()
 

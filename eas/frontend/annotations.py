@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ArgumentError
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError
+from eas.base.types import Space, Type
 from eas.frontend.constexpr import is_constexpr
-from eas.types import Space, Type
 
 Declared = DType | Type | type
 """A dtype: a number of it. A pointer type: a buffer. float, int or bool: such a number of Python's."""

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from eas.errors import EscapedValue, ModeMismatch, OutsideKernel
+from eas.base.errors import EscapedValue, ModeMismatch, OutsideKernel
+from eas.base.types import Type
 from eas.frontend.active import CURRENT
 from eas.frontend.active import is_tracing as is_tracing  # part of what a builder tells
 from eas.frontend.our_frames import is_body_of, is_internal
@@ -26,7 +27,6 @@ from eas.ir import (
     make,
     sorted_attrs,
 )
-from eas.types import Type
 
 TRIAL = "trial"  # a scope that becomes part of the enclosing one, or is thrown away
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
-from eas import dtypes
-from eas.errors import TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import TypeMismatch
 from eas.frontend.advice import advise_on_call
 from eas.frontend.builder import current
 from eas.frontend.loops import MappedRange, RuntimeRange, nth, trips
 from eas.frontend.our_frames import is_internal
-from eas.frontend.rewrite import Hooks, rewrite
+from eas.frontend.syntax.rewrite import Hooks, rewrite
 from eas.frontend.values import Block, BufferShape, Undefined, cast_to, lanewise, to_bool
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn
 
-from eas.errors import EscapedValue
+from eas.base.errors import EscapedValue
 from eas.frontend.builder import current
 from eas.frontend.state import NOT_THE_USERS, is_same
 

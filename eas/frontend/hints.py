@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eas.errors import EasError, Unsupported
+from eas.base.errors import EasError, Unsupported
 from eas.frontend.builder import current
 from eas.ir import Loc
 

@@ -10,12 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import CompileError, ShapeMismatch, StaticAssertion, TypeMismatch, UnsupportedPython
+from eas.base import dtypes
+from eas.base.errors import (
+    CompileError,
+    ShapeMismatch,
+    StaticAssertion,
+    TypeMismatch,
+    UnsupportedPython,
+)
+from eas.base.types import Type
 from eas.frontend.builder import TRIAL, Scope, current
 from eas.frontend.calls import callee
 from eas.frontend.containers import carrying, unchanged
-from eas.frontend.lang_tables import element
+from eas.frontend.lang.tables import element
 from eas.frontend.loops import MappedRange, RuntimeRange, trace_for, trace_while
 from eas.frontend.plain_loops import trace_plain_loop
 from eas.frontend.state import (
@@ -43,7 +50,6 @@ from eas.frontend.values import (
     to_bool,
 )
 from eas.ops import Trait
-from eas.types import Type
 
 MAX_UNROLLED = 10_000
 State = tuple[Any, ...]

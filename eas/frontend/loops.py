@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from eas import dtypes
-from eas.errors import CompileError, TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import CompileError, TypeMismatch
+from eas.base.types import Type
 from eas.frontend.builder import NeedsTraceTime, Scope, current
 from eas.frontend.containers import unchanged
 from eas.frontend.hints import checked
@@ -38,7 +39,6 @@ from eas.frontend.values import (
     to_bool,
 )
 from eas.ir import Region, Value
-from eas.types import Type
 
 MAX_ROUNDS = 5  # tuples get their shape, weak -> typed, int -> float, scalar -> block; one confirms
 State = tuple[Any, ...]

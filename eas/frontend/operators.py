@@ -6,24 +6,22 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from eas import dtypes
-from eas.errors import TypeMismatch
-from eas.frontend import (
-    lang_activation,
-    lang_cast,
-    lang_dot,
-    lang_extents,
-    lang_fold,
-    lang_index,
-    lang_items,
-    lang_math,
-    lang_order,
-    lang_reduce,
-    lang_shape,
-)
+from eas.base import dtypes
+from eas.base.errors import TypeMismatch
 from eas.frontend.advice import advise_on_bits
 from eas.frontend.builder import current
-from eas.frontend.lang_memory import shift
+from eas.frontend.lang import activation as lang_activation
+from eas.frontend.lang import cast as lang_cast
+from eas.frontend.lang import dot as lang_dot
+from eas.frontend.lang import extents as lang_extents
+from eas.frontend.lang import fold as lang_fold
+from eas.frontend.lang import index as lang_index
+from eas.frontend.lang import items as lang_items
+from eas.frontend.lang import math as lang_math
+from eas.frontend.lang import order as lang_order
+from eas.frontend.lang import reduce as lang_reduce
+from eas.frontend.lang import shape as lang_shape
+from eas.frontend.lang.memory import shift
 from eas.frontend.spellings import spelled
 from eas.frontend.values import (
     Block,

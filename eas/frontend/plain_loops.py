@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from eas.errors import EasError
+from eas.base.errors import EasError
 from eas.frontend.builder import NeedsTraceTime, current
 from eas.frontend.containers import ChangedInPlace
 from eas.frontend.loops import Carried, RuntimeRange, trace_plain_for

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from eas.config import closest
-from eas.errors import TypeMismatch
+from eas.base.config import closest
+from eas.base.errors import TypeMismatch
 from eas.frontend.builder import current
 
 _SAME = {"dim": "axis", "keepdim": "keep_dims", "keepdims": "keep_dims"}

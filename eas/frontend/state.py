@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import EasError, ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
+from eas.base.types import Type
 from eas.frontend.builder import current
 from eas.frontend.values import Block, Undefined, broadcast_to, cast_to, constant, is_number, plain
-from eas.types import Type
 
 NOT_THE_USERS = sys.stdlib_module_names | {"eas", "numpy", "torch"}  # their objects are no containers of a kernel's values
 Rebuild = Callable[[Sequence[Any]], tuple[Any, ...]]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.types import Type
 from eas.ir import Inst, Region, Value, make
-from eas.types import Type
 
 Extents = tuple[int, int, int]
 

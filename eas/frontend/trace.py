@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
-from eas.errors import CompileError, ModeMismatch
+from eas.base.errors import CompileError, ModeMismatch
+from eas.base.types import Type
 from eas.frontend.advice import advise_on_module
 from eas.frontend.builder import Builder
 from eas.frontend.constexpr import Static
-from eas.frontend.globals_read import Dependencies
 from eas.frontend.hooks import HOOKS
 from eas.frontend.our_frames import is_our_frame
-from eas.frontend.rewrite import rewrite
-from eas.frontend.source import SourceSpot, find_definition, head_of, spot_of
+from eas.frontend.reads.globals_read import Dependencies
+from eas.frontend.syntax.rewrite import rewrite
+from eas.frontend.syntax.source import SourceSpot, find_definition, head_of, spot_of
 from eas.frontend.values import Block, Undefined
 from eas.ir import IRModule, Loc
-from eas.types import Type
 
 
 @dataclass(frozen=True, eq=False)

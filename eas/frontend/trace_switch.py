@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eas import dtypes
+from eas.base import dtypes
 from eas.frontend.builder import Scope, current
 from eas.frontend.containers import unchanged
 from eas.frontend.values import Block, condition, constant, emit

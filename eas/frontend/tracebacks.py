@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eas import config
+from eas.base import config
+from eas.base.loading import load
 from eas.frontend.our_frames import is_body_of, is_our_frame
-from eas.loading import load
 
 # What other languages call it, where the letters do not tell.
 _ELSEWHERE = {

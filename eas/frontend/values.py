@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import CompileError, EasError, ShapeMismatch, TypeMismatch, UndefinedName
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import CompileError, EasError, ShapeMismatch, TypeMismatch, UndefinedName
+from eas.base.types import Shape, Type
 from eas.frontend.builder import NeedsTraceTime, current, is_tracing
 from eas.frontend.hints import checked, fill_hint
 from eas.frontend.our_frames import is_our_frame
 from eas.ir import Inst, Region, Value
-from eas.types import Shape, Type
 
 if TYPE_CHECKING:
     from eas.frontend.operators import Operators

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.errors import ArgumentError, LostWrite
+from eas.base.errors import ArgumentError, LostWrite
 from eas.interop.hidden import Hidden
 from eas.interop.views import ArgView, is_scalar, view
 from eas.runtime.copies import told

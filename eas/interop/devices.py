@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.errors import ArgumentError, BackendUnavailable, EasError
+from eas.base.errors import ArgumentError, BackendUnavailable, EasError
+from eas.base.loading import load
 from eas.interop.dlpack_metal import METAL
 from eas.interop.pool import POOL, MemoryStats
-from eas.loading import load
 from eas.runtime import get_runtime, require
 
 Array = NDArray[Any]

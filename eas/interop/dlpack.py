@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas import dtypes
-from eas.dtypes import DType, Kind
-from eas.errors import ArgumentError
+from eas.base import dtypes
+from eas.base.dtypes import DType, Kind
+from eas.base.errors import ArgumentError
 from eas.interop import dlpack_metal
 from eas.interop.devices import home_of
 from eas.interop.private import PrivateView

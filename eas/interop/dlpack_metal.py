@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.dtypes import DType
-from eas.errors import ArgumentError
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError
 from eas.runtime import get_runtime
 
 if TYPE_CHECKING:

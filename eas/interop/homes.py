@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from eas import config
-from eas.errors import LaunchError
-from eas.facts import Extent
+from eas.base import config
+from eas.base.errors import LaunchError
+from eas.base.facts import Extent
 from eas.interop.quick import address_of
 from eas.interop.views import ArgView
 from eas.runtime import Runtime

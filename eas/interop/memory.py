@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import ArgumentError
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError
 from eas.interop.devices import CPU, Device
 from eas.interop.targets import DTypeLike, as_dtype
 from eas.runtime.copies import told

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.locks import new_lock
+from eas.base.locks import new_lock
 from eas.runtime.copies import used_nbytes
 
 Array = NDArray[Any]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 from eas.interop.devices import Device
 from eas.interop.views import ArgView
 

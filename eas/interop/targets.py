@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import TypeMismatch
 from eas.interop.devices import UnknownDevice
 
 DTypeLike = Any  # a DType, its name, or a NumPy or torch dtype
@@ -34,6 +34,6 @@ def names_dtype(target: object) -> bool:
     except TypeMismatch:
         raise UnknownDevice(
             f"there is no device or dtype named {str(target)!r}",
-            hint='x.to("cpu"), x.to("f32") or x.to(eas.dtypes.f32)',
+            hint='x.to("cpu"), x.to("f32") or x.to(eas.base.dtypes.f32)',
         ) from None
     return True

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from eas.dtypes import DType
-from eas.errors import ArgumentError, BackendUnavailable
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError, BackendUnavailable
 from eas.interop.views import _TORCH_ONLY, ArgView, _is_torch_tensor, view
 from eas.runtime import get_runtime
 from eas.runtime.copies import told

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas import _torch_mps, config
-from eas.errors import BackendUnavailable, LaunchError
-from eas.facts import Extent
+from eas import _torch_mps
+from eas.base import config
+from eas.base.errors import BackendUnavailable, LaunchError
+from eas.base.facts import Extent
 from eas.interop.targets import as_dtype
 from eas.interop.views import ArgView, reach_of
 from eas.runtime import Runtime, get_runtime

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ArgumentError
-from eas.facts import Extent
-from eas.loading import load
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError
+from eas.base.facts import Extent
+from eas.base.loading import load
 
 Array = NDArray[Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from eas.lazy.lower import Program
-from eas.runtime.host_cpu import num_threads
-from eas.runtime.host_target import host_caches
+from eas.runtime.native.host_cpu import num_threads
+from eas.runtime.native.host_target import host_caches
 
 FLAT = (256, 4096)
 INNER = (16, 64, 256, 1024, 4096)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import EasError, ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
 from eas.lazy import ops
 from eas.lazy.node import Node, Shape, place_here
 from eas.lazy.ops import MAP, MOVE, Row

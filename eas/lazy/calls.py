@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from eas import dtypes
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.loading import load
 from eas.interop.memory import allocate
 from eas.lazy import ops
 from eas.lazy.build import common_device, permute, refuse
 from eas.lazy.group import Group
 from eas.lazy.node import Node, place_here
 from eas.lazy.view import moved_array
-from eas.loading import load
 
 Library = Callable[..., None]
 """fn(out, arrays, dtypes, device, **options) writes `out`; all are arrays in storage form."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.types import Space, Type
 from eas.frontend.builder import Builder
 from eas.frontend.values import Block, broadcast_to, cast_to, common_shape, constant, emit, fit
 from eas.ir import Loc
 from eas.lazy.lower import Inst
-from eas.types import Space, Type
 
 
 class PlacedBuilder(Builder):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.frontend.loops import RuntimeRange
 from eas.frontend.values import Block, broadcast_to, cast_to, constant, emit_inst, fit, lanewise
 from eas.lazy.emit import Kernel, Scope, operands

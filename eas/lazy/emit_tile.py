@@ -55,7 +55,7 @@ def emit_tile(kernel: Kernel) -> None:
 
 def constant_zero() -> Block:
     """The index of an axis that the result does not have."""
-    from eas import dtypes
+    from eas.base import dtypes
 
     return constant(0, dtypes.i32)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eas import config
+from eas.base import config
 from eas.explain.page import Explanation
 from eas.explain.plan_page import explain_plan
 from eas.lazy.node import Node

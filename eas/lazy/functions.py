@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.lazy import ops
 from eas.lazy.build import (
     axes_of,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
-from eas.dtypes import DType, f32
+from eas.base.dtypes import DType, f32
+from eas.base.loading import load
 from eas.interop.devices import Device, device_of
 from eas.interop.pending import PENDING, before_write, pin
 from eas.interop.targets import DTypeLike, as_dtype
@@ -17,7 +18,6 @@ from eas.lazy.node import Node, linearise
 from eas.lazy.operators import Operators
 from eas.lazy.ops import BUFFER
 from eas.lazy.view import Move, moved_array
-from eas.loading import load
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import ArgumentError
+from eas.base.errors import ArgumentError
 from eas.lazy.build import refuse
 from eas.lazy.handle import LazyTensor
 

@@ -6,18 +6,18 @@ import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eas import warm_start
+from eas.base.dtypes import DType
+from eas.base.loading import load
+from eas.base.locks import new_lock
+from eas.base.recent import Recent
 from eas.compiler import CompiledKernel
-from eas.dtypes import DType
-from eas.frontend.globals_read import Dependencies
+from eas.frontend.reads.globals_read import Dependencies
 from eas.interop.private import PrivateView
 from eas.interop.views import ArgView
 from eas.kernel import Kernel
+from eas.launch import warm_start
 from eas.lazy.blocks import Shape, shape_of
 from eas.lazy.lower import Inst, Program
-from eas.loading import load
-from eas.locks import new_lock
-from eas.recent import Recent
 from eas.runtime import get_runtime
 
 if TYPE_CHECKING:

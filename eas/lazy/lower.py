@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import Unsupported
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import Unsupported
 from eas.lazy.group import Group, Request, sources_of
 from eas.lazy.node import Node
 from eas.lazy.ops import FIXED

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from eas.base.types import Type
 from eas.lazy.emit import operands
 from eas.ops.table import TABLE, Call, evaluate
-from eas.types import Type
 
 _INFINITE = {"exp": 0.0, "exp2": 0.0}
 

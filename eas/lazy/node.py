@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 from eas.frontend.our_frames import is_internal
 from eas.interop.pending import PENDING, pin
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.lazy import build, calls, functions
 from eas.lazy.build import binary, refuse, unary
 from eas.lazy.node import Node, place_here

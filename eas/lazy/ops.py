@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import TypeMismatch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

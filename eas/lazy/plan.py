@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from eas import config
+from eas.base import config
+from eas.base.loading import load
 from eas.interop.devices import CPU
 from eas.interop.memory import allocate
 from eas.lazy import kernels
@@ -16,7 +17,6 @@ from eas.lazy.group import Cut, Group, partition
 from eas.lazy.lower import CannotView, Number, Program, as_scalar, lower, memory_view
 from eas.lazy.node import Node, linearise
 from eas.lazy.view import Moves
-from eas.loading import load
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.streams import SPECIAL
 

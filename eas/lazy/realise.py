@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from eas import config
-from eas.dtypes import DType
+from eas.base import config
+from eas.base.dtypes import DType
+from eas.base.loading import load
+from eas.base.locks import new_lock
+from eas.base.recent import Recent
 from eas.lazy.build import copied
 from eas.lazy.lower import is_fixed, memory_view
 from eas.lazy.node import Node, linearise
 from eas.lazy.plan import Plan, make_plan
 from eas.lazy.rules import expanded, simplify
 from eas.lazy.view import apply
-from eas.loading import load
-from eas.locks import new_lock
-from eas.recent import Recent
 from eas.runtime.launch_settings import setting_now
 
 MAX_PLANS = 4096

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.types import Type
 from eas.interop.memory import stored
 from eas.lazy.node import Node
 from eas.lazy.view import moved_array
 from eas.ops.table import TABLE, Call, apply
 from eas.runtime import synchronize
-from eas.types import Type
 
 CAN = frozenset({"map", "move", "reduce", "matmul", "index", "gather", "scan"})
 """Kinds of nodes that are computed here."""

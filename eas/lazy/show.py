@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from eas import config
+from eas.base import config
 from eas.frontend.our_frames import is_internal
 from eas.ir import Loc
 from eas.lazy.node import Node

@@ -8,7 +8,7 @@ from eas.lib.activations import bias_gelu, silu, swiglu
 from eas.lib.conv2d import conv2d
 from eas.lib.dropout import dropout
 from eas.lib.elementwise import add, gelu
-from eas.lib.faces import takes_any
+from eas.lib.faces.calls import takes_any
 from eas.lib.grouped_attention import attention, attention_qkv
 from eas.lib.linear import int8_matvec, linear, matmul, quantise_int8
 from eas.lib.log_softmax import cross_entropy, log_softmax

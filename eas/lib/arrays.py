@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ArgumentError
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ArgumentError
 from eas.interop.devices import CPU, Device
-from eas.lib.torch_arrays import TorchArray
+from eas.lib.faces.torch_arrays import TorchArray
 from eas.tensor import Tensor, empty, new
 
 # NumPy arrays here; an eas.Tensor has what is asked of them, and may stand in their place.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from eas import mk
-from eas.errors import ArgumentError
+from eas.base.errors import ArgumentError
 from eas.lib.arrays import Array, check_count, need, result
 from eas.lib.kernels import constexpr, kernel, wide
 from eas.lib.sizes import flat_block

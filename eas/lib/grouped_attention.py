@@ -23,9 +23,9 @@ from eas.lib.arrays import (
     result,
 )
 from eas.lib.attention import attention as plain_attention
+from eas.lib.faces.torch_arrays import TorchArray
 from eas.lib.kernels import Launch, constexpr, kernel, wide, wide_dtype
 from eas.lib.sizes import metal_scores, on_metal, tile
-from eas.lib.torch_arrays import TorchArray
 from eas.tensor import Tensor
 
 GROUPED_TILE = (32, 64)  # queries and keys of a block of scores

@@ -34,7 +34,7 @@ from eas.lib.sizes import (
     power_of_2,
     tile,
 )
-from eas.runtime.host_cpu import num_threads
+from eas.runtime.native.host_cpu import num_threads
 
 INT8_ROWS = 32
 INT8_COLS = power_of_2(CACHES.l1 // INT8_ROWS)  # weights of a step fill L1: 1024 of 32 KiB

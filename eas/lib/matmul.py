@@ -25,7 +25,7 @@ from eas.lib.sizes import (
     strip,
     tile,
 )
-from eas.runtime.host_cpu import num_threads
+from eas.runtime.native.host_cpu import num_threads
 
 VECTOR_STEP = 4096  # columns of a step of a matrix times a vector: four pages of each of its rows
 VECTOR_TILE = 1 << 16  # elements of such a step

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from eas import mk
-from eas.dtypes import DType, Kind
+from eas.base.dtypes import DType, Kind
 from eas.lib.arrays import Array, check_small, dtype_of, fill, need, result
+from eas.lib.faces.torch_arrays import TorchArray
 from eas.lib.kernels import constexpr, kernel
 from eas.lib.sizes import METAL_NBYTES, flat_block, on_metal, sum_block
-from eas.lib.torch_arrays import TorchArray
 
 HISTOGRAM_KEYS = 1 << 17  # fewest that one program of many counts before it touches shared memory
 HISTOGRAM_BLOCK = 8192  # keys between two additions of the bins: on Metal, or of a small array

@@ -6,9 +6,10 @@ import functools
 import math
 from typing import Any
 
-from eas import config, mk
-from eas.runtime.host_target import host_caches
+from eas import mk
+from eas.base import config
 from eas.runtime.launch_settings import setting_now
+from eas.runtime.native.host_target import host_caches
 
 _F32 = 4  # bytes
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import EasError
-from eas.locks import new_lock
+from eas.base.errors import EasError
+from eas.base.locks import new_lock
 from eas.metal_sim import native
 from eas.metal_sim.library import Kernel, Library
 from eas.metal_sim.reports import raise_error

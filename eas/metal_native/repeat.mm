@@ -14,7 +14,7 @@ struct Scalar {
     uint32_t slot, offset, nbytes;  // to the struct of constants
 };
 
-// Where a frame has what; see eas/runtime/launch_layout.py.
+// Where a frame has what; see eas/runtime/native/launch_layout.py.
 struct Layout {
     uint32_t n_args, ends, objects;
 };

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.errors import ArgumentError, LostWrite
+from eas.base import dtypes, numerics
+from eas.base.errors import ArgumentError, LostWrite
 from eas.metal_sim.native import ParameterInfo
 from eas.metal_sim.prepass import Parameter
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from eas import config
-from eas.errors import BackendUnavailable
+from eas.base import config
+from eas.base.errors import BackendUnavailable
 from eas.metal_sim.old_files import remove_old_files
 from eas.runtime.disk_cache import DiskCache, cache_at, write_atomically
 

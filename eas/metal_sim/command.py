@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.errors import ArgumentError, printable
+from eas.base import dtypes, numerics
+from eas.base.errors import ArgumentError, printable
 from eas.metal_sim.library import Kernel, Library
 from eas.metal_sim.toolchain import LANGUAGES, MATH_MODES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas.errors import CompileError
+from eas.base.errors import CompileError
 
 
 class MetalPlace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eas.errors import GridError
+from eas.base.errors import GridError
 
 Extent = int | Sequence[int]
 MAX_THREADS = 1024

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eas import config
-from eas.aside import Aside
-from eas.errors import ArgumentError, LaunchError, printable
-from eas.locks import new_lock
-from eas.metal_sim import binaries, native, strict, toolchain
+from eas.base import config
+from eas.base.aside import Aside
+from eas.base.errors import ArgumentError, LaunchError, printable
+from eas.base.locks import new_lock
+from eas.metal_sim import binaries, native, toolchain
 from eas.metal_sim.arguments import Binding, bind
 from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
 from eas.metal_sim.errors import MetalSourceError
@@ -23,6 +23,7 @@ from eas.metal_sim.grids import Extent, Shape, shape_of
 from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, read_source
 from eas.metal_sim.reports import Places, raise_error
 from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
+from eas.metal_sim.strict import check as strict
 from eas.metal_sim.tokens import OWN_LINES
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w+|simd/simd.h)>)", re.MULTILINE)

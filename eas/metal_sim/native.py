@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from enum import IntEnum
 
-from eas.locks import Gate
+from eas.base.locks import Gate
 from eas.metal_sim import toolchain
 from eas.runtime.crew import Crew
-from eas.runtime.host_cpu import num_threads
+from eas.runtime.native.host_cpu import num_threads
 
 MAX_SLOTS = 31
 U, P = ctypes.c_uint, ctypes.c_void_p

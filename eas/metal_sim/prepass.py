@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eas.errors import ArgumentError
+from eas.base.errors import ArgumentError
 from eas.metal_sim.errors import MetalSourceError
 from eas.metal_sim.signatures import (
     ADDRESS_SPACES,
@@ -20,7 +20,7 @@ from eas.metal_sim.signatures import (
     parameter_types,
     signature,
 )
-from eas.metal_sim.strict_text import index_of, is_zeroed
+from eas.metal_sim.strict.text import index_of, is_zeroed
 from eas.metal_sim.tokens import (
     OPENING,
     Edits,

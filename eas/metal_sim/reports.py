@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from eas.errors import KernelError, LaunchError, SanitizerError, SourcePlace
+from eas.base.errors import KernelError, LaunchError, SanitizerError, SourcePlace
 from eas.metal_sim.errors import MetalPlace
 from eas.metal_sim.native import Kind, Launch, Report
 from eas.metal_sim.tokens import OWN_FILE

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eas.errors import ArgumentError, BackendUnavailable, printable
-from eas.locks import new_lock
-from eas.metal_sim import binaries, strict_messages, strict_spaces
+from eas.base.errors import ArgumentError, BackendUnavailable, printable
+from eas.base.locks import new_lock
+from eas.metal_sim import binaries
 from eas.metal_sim.errors import MetalSourceError
+from eas.metal_sim.strict import messages as strict_messages
+from eas.metal_sim.strict import spaces as strict_spaces
 from eas.metal_sim.tokens import OWN_LINES
-from eas.runtime.host_cpu import host_cpu
+from eas.runtime.native.host_cpu import host_cpu
 
 HERE = Path(__file__).parent
 INCLUDE, ENGINE = HERE / "include", HERE / "engine"

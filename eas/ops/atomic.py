@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.types import Type
 from eas.ops.machine import Pointer
 from eas.ops.memory import need_element, need_mask, need_pointer
 from eas.ops.rules import FLOATS, INTS, need_dtype
 from eas.ops.table import Attrs, Call, Op, RegionSig, Rule, Trait, register
-from eas.types import Type
 
 
 def _rule(name: str, allowed: tuple[DType, ...], values: int) -> Rule:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import InvalidIR, TypeMismatch
+from eas.base.errors import InvalidIR, TypeMismatch
+from eas.base.types import Type
 from eas.ops.rules import ARITHMETIC, BOOL, INTS, need_dtype, need_scalar, need_value, nothing
 from eas.ops.table import Attrs, Call, Op, RegionSig, Trait, register
-from eas.types import Type
 
 
 def _for_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:

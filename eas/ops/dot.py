@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.types import Type
 from eas.ops.rules import FLOATS, INTS, need_dtype
 from eas.ops.table import Accuracy, Attrs, Call, Op, RegionSig, Trait, register
-from eas.types import Type
 
 
 def accumulator(dtype: DType) -> DType:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import TypeMismatch
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import TypeMismatch
+from eas.base.types import Type
 from eas.ops.rules import (
     ARITHMETIC,
     BOOL,
@@ -34,7 +35,6 @@ from eas.ops.table import (
     Trait,
     register,
 )
-from eas.types import Type
 
 _LANEWISE = Trait.PURE | Trait.ELEMENTWISE
 

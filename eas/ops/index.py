@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.errors import ShapeMismatch
+from eas.base import dtypes, numerics
+from eas.base.errors import ShapeMismatch
+from eas.base.types import Type
 from eas.ops.rules import fixed
 from eas.ops.table import Attrs, Call, Op, RegionSig, Trait, register
-from eas.types import Type
 
 
 def _const_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 
 
 @dataclass(eq=False, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.types import Space, Type
 from eas.ops.machine import Pointer
 from eas.ops.rules import BOOL, INTS, need_dtype, nothing
 from eas.ops.table import Attrs, Call, Op, RegionSig, Trait, register
-from eas.types import Space, Type
 
 
 def need_pointer(name: str, t: Type) -> None:

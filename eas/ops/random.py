@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas import dtypes, numerics
+from eas.base import dtypes, numerics
+from eas.base.types import Type
 from eas.ops.rules import need_dtype, need_same
 from eas.ops.table import Attrs, Op, RegionSig, Trait, register
-from eas.types import Type
 
 
 def _philox_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import InvalidIR, ShapeMismatch
+from eas.base import dtypes
+from eas.base.errors import InvalidIR, ShapeMismatch
+from eas.base.types import Type
 from eas.ops.rules import ARITHMETIC, BOOL, INTS, axis_of, need_dtype, need_value
 from eas.ops.table import Attrs, Call, Op, RegionSig, Trait, register
-from eas.types import Type
 
 
 def _check_combine(name: str, types: Sequence[Type], regions: Sequence[RegionSig]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eas import dtypes
-from eas.dtypes import DType
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.types import Type
 from eas.ops.table import Attrs, RegionSig, Rule
-from eas.types import Type
 
 FLOATS = tuple(d for d in dtypes.ALL if d.is_float and not d.is_storage_only)
 INTS = tuple(d for d in dtypes.ALL if d.is_int)

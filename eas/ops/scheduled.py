@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas import dtypes
-from eas.errors import InvalidIR
+from eas.base import dtypes
+from eas.base.errors import InvalidIR
+from eas.base.types import Space, Type
 from eas.ops.memory import need_element, need_mask, need_pointer
 from eas.ops.rules import INTS, fixed, need_dtype, nothing
 from eas.ops.table import TABLE, Attrs, Op, RegionSig, Trait, register
-from eas.types import Space, Type
 
 
 def _yields(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:

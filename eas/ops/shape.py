@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.errors import ShapeMismatch, Unsupported
+from eas.base import dtypes
+from eas.base.errors import ShapeMismatch, Unsupported
+from eas.base.types import Type
 from eas.ops.machine import Pointer
 from eas.ops.rules import axis_of, need_same
 from eas.ops.table import Attrs, Call, Op, RegionSig, Rule, Trait, register
-from eas.types import Type
 
 
 def _move(fn: Callable[..., Any]) -> Callable[..., Any]:

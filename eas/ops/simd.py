@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.types import Space, Type
 from eas.ops.machine import Pointer
 from eas.ops.memory import need_pointer
 from eas.ops.rules import BOOL, INTS, NUMERIC, need_dtype, need_value, same
 from eas.ops.table import Accuracy, Attrs, Call, Op, Reference, RegionSig, Rule, Trait, register
-from eas.types import Space, Type
 
 LANES = 32
 _TRAITS = Trait.PURE | Trait.CONVERGENT | Trait.THREAD

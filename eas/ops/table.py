@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.types import Type
 from eas.ops.machine import Machine, Pointer
-from eas.types import Type
 
 
 class Trait(Flag):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eas import config
-from eas.errors import EasError, InvalidIR
+from eas.base import config
+from eas.base.errors import EasError, InvalidIR
 from eas.ir import IRModule, verify
 from eas.passes.eliminate_dead import eliminate_dead
 from eas.passes.fold_constants import fold_constants

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from eas.dtypes import DType
+from eas.analysis.effects import is_commutative
+from eas.base.dtypes import DType
 from eas.ir import Inst, Value
-from eas.passes.effects import is_commutative
+from eas.ir.rewriting import Rewriter
 from eas.passes.fold_constants import Number, folded
-from eas.passes.rewriting import Rewriter
 
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 # For these, (x op c) op d = x op (c op d); with wrapping that holds for every integer.

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.trampoline import Definition, evaluate, every
+from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
-from eas.passes.rewriting import Rewriter
-from eas.trampoline import Definition, evaluate, every
-from eas.types import Type
+from eas.ir.rewriting import Rewriter
 
 _OFFSET = Type(dtypes.i64)
 _CONTROL = ("if", "for", "while")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eas.errors import Unsupported
+from eas.analysis.uniformity import Levels, Uniformity, decision, uniformity
+from eas.base.errors import Unsupported
 from eas.ir import Inst, IRModule, Region, Trait
-from eas.uniformity import Levels, Uniformity, decision, uniformity
 
 
 def check_convergence(module: IRModule) -> IRModule:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from eas import dtypes
+from eas.analysis.range_length import range_length
+from eas.base import dtypes
+from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Value, make
-from eas.passes.range_length import range_length
-from eas.passes.rewriting import Rewriter, rewrite
-from eas.types import Type
+from eas.ir.rewriting import Rewriter, rewrite
 
 _I64 = Type(dtypes.i64)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from eas.analysis.effects import has_effects
 from eas.ir import Inst, IRModule, Region, Value, walk
-from eas.passes.effects import has_effects
-from eas.passes.rewriting import Rewriter, rewrite
+from eas.ir.rewriting import Rewriter, rewrite
 
 
 def eliminate_dead(module: IRModule) -> IRModule:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from eas.analysis.effects import has_effects
+from eas.base.types import Type
 from eas.ir import Inst, IRModule, Value
+from eas.ir.rewriting import Rewriter, rewrite
 from eas.ops import TABLE, Call, Op, Trait, evaluate
-from eas.passes.effects import has_effects
-from eas.passes.rewriting import Rewriter, rewrite
-from eas.types import Type
 
 Number = float | int | bool
 

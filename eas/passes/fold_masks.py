@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eas.analysis import COMPARES, touches_memory
-from eas.indexing import Forms, interval
+from eas.analysis.indexing import Forms, interval
+from eas.analysis.ranges import Range, decide
 from eas.ir import Inst, IRModule, Trait, Value
+from eas.ir.rewriting import Rewriter, rewrite
 from eas.passes.memory_laws import mask_law
-from eas.passes.rewriting import Rewriter, rewrite
-from eas.ranges import Range, decide
 
 
 def fold_masks(module: IRModule) -> IRModule:

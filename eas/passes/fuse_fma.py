@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from eas.ir import Inst, IRModule, Value, walk
-from eas.passes.rewriting import Rewriter, rewrite
+from eas.ir.rewriting import Rewriter, rewrite
 
 
 def fuse_fma(module: IRModule) -> IRModule:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from eas.ir import Inst, IRModule, Region, Value
-from eas.passes.effects import (
+from eas.analysis.effects import (
     LOOPS,
     Memory,
     free_of,
@@ -15,8 +14,9 @@ from eas.passes.effects import (
     is_speculatable,
     own_insts,
 )
+from eas.ir import Inst, IRModule, Region, Value
+from eas.ir.rewriting import Rewriter, rewrite
 from eas.passes.fold_constants import trip_count
-from eas.passes.rewriting import Rewriter, rewrite
 
 
 def hoist_invariants(module: IRModule) -> IRModule:

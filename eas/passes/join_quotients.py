@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from eas.dtypes import DType
+from eas.base.dtypes import DType
+from eas.base.trampoline import Definition, evaluate
+from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Value, make, walk
-from eas.passes.rewriting import Rewriter, rewrite
-from eas.trampoline import Definition, evaluate
-from eas.types import Shape, Type
+from eas.ir.rewriting import Rewriter, rewrite
 
 _View = tuple[str, tuple[tuple[str, Any], ...]]
 _Atom = tuple[Value, tuple[_View, ...]]  # a value, and how it is seen as a block of the shape of the sum

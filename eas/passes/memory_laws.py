@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from eas.ir import Inst, Value
+from eas.ir.rewriting import Rewriter
 from eas.ops import Op
-from eas.passes.rewriting import Rewriter
 
 
 def pointer_law(inst: Inst, rw: Rewriter) -> Value | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from eas.analysis.effects import LOOPS, Memory, is_commutative, is_load, is_movable, writes
 from eas.ir import Inst, IRModule, Value
-from eas.passes.effects import LOOPS, Memory, is_commutative, is_load, is_movable, writes
-from eas.passes.rewriting import Rewriter, ScopedDict, rewrite
+from eas.ir.rewriting import Rewriter, ScopedDict, rewrite
 
 
 def merge_common(module: IRModule) -> IRModule:

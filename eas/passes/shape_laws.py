@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eas.ir import Inst, Value
-from eas.passes.rewriting import Rewriter
+from eas.ir.rewriting import Rewriter
 
 
 def shape_law(inst: Inst, rw: Rewriter) -> Value | None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from eas.ir import Inst, IRModule, Value
+from eas.ir.rewriting import Rewriter, rewrite
 from eas.ops import Op
 from eas.passes.algebra_laws import fast_law, relaxed_law, value_law
 from eas.passes.memory_laws import check_law, mask_law, pointer_law
-from eas.passes.rewriting import Rewriter, rewrite
 from eas.passes.shape_laws import shape_law, splat_law
 
 Law = Callable[[Inst, Rewriter], Value | Sequence[Value] | None]

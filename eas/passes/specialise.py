@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from eas.analysis import uses, writes
-from eas.facts import EQUALS, Fact
+from eas.base.facts import EQUALS, Fact
 from eas.ir import Arg, IRModule, Region, make, sorted_attrs
-from eas.passes.rewriting import Rewriter
+from eas.ir.rewriting import Rewriter
 
 
 def specialise(module: IRModule, facts: Iterable[Fact]) -> IRModule:

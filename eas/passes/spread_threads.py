@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from eas import dtypes
 from eas.analysis import Producers, producers
-from eas.dtypes import DType
-from eas.errors import ModeMismatch, Unsupported
+from eas.analysis.range_length import range_length
+from eas.analysis.uniformity import Levels, Uniformity, decision, is_uniform, uniformity
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.errors import ModeMismatch, Unsupported
+from eas.base.trampoline import Definition, evaluate, every
+from eas.base.types import Space, Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
+from eas.ir.rewriting import Rewriter, ScopedDict
 from eas.passes.carry_offsets import carry_offsets
 from eas.passes.check_convergence import check_convergence
-from eas.passes.range_length import range_length
-from eas.passes.rewriting import Rewriter, ScopedDict
-from eas.trampoline import Definition, evaluate, every
-from eas.types import Space, Type
-from eas.uniformity import Levels, Uniformity, decision, is_uniform, uniformity
 
 _LANES = 32
 _BOOL = Type(dtypes.bool_)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from eas.base.trampoline import Definition, evaluate, every
 from eas.ir import Inst, IRModule, Value, walk
-from eas.passes.rewriting import Rewriter, rewrite
-from eas.trampoline import Definition, evaluate, every
+from eas.ir.rewriting import Rewriter, rewrite
 
 _SAME = ("broadcast", "expand_dims", "reshape", "permute")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from eas import config
-from eas.errors import BackendUnavailable, EasError
-from eas.facts import NEAR
-from eas.loading import load
-from eas.locks import new_lock
+from eas.base import config
+from eas.base.errors import BackendUnavailable, EasError
+from eas.base.facts import NEAR
+from eas.base.loading import load
+from eas.base.locks import new_lock
 from eas.runtime.streams import Lane, Stream, WaitingLane
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ class Runtime(ABC):
 
     def work(self, executable: Executable, args: Sequence[object]) -> tuple[int | None, int | None]:
         """Bytes that one program moves and float operations that it does, where the IR and the integer arguments tell."""
-        load("eas.cost")
-        from eas.cost import program_cost
+        load("eas.analysis.cost")
+        from eas.analysis.cost import program_cost
 
         numbers = {a.name: v for a, v in zip(executable.module.args, args, strict=False) if isinstance(v, int)}
         cost = program_cost(executable.module, numbers)

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eas import numerics
-from eas.dtypes import DType
-from eas.errors import DeviceAssertion, LostWrite, OutOfBounds
+from eas.base import numerics
+from eas.base.dtypes import DType
+from eas.base.errors import DeviceAssertion, LostWrite, OutOfBounds
 from eas.ops.machine import Buffer, Pointer
 from eas.runtime import Grid
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from eas import config
-from eas.loading import load
+from eas.base import config
+from eas.base.loading import load
 from eas.runtime.launch_settings import setting_now
 
 T = TypeVar("T")

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, cast
 
 import numpy as np
 
-from eas import config, dtypes
-from eas.errors import ArgumentError, KernelError, SourcePlace
-from eas.loading import load
-from eas.runtime import Executable, Grid, Runtime, jit, require
+from eas.base import config, dtypes
+from eas.base.errors import ArgumentError, KernelError, SourcePlace
+from eas.base.loading import load
+from eas.base.types import Type
+from eas.runtime import Executable, Grid, Runtime, require
 from eas.runtime.at_exit import finish_before_exit
-from eas.runtime.faults import watch
 from eas.runtime.grid import check_programs
-from eas.runtime.host_cpu import num_threads
 from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.launch_site import LaunchCode, LaunchSite
-from eas.runtime.native_pool import MAX_THREADS, pool
+from eas.runtime.native import jit
+from eas.runtime.native.faults import watch
+from eas.runtime.native.host_cpu import num_threads
+from eas.runtime.native.pool import MAX_THREADS, pool
 from eas.runtime.recordings import OneByOne, Recording, Step
 from eas.runtime.streams import Lane
-from eas.types import Type
 
 if TYPE_CHECKING:
     from eas.runtime.device_log import DeviceLog, LogFormat
@@ -215,7 +216,7 @@ class CpuRuntime(Runtime):
     def record(self, steps: Sequence[Step]) -> Recording:
         if any(self.loaded(cast(NativeExecutable, step.executable)).logs for step in steps):
             return OneByOne(self, steps)
-        from eas.runtime.cpu_replay import CpuRecording
+        from eas.runtime.native.replay import CpuRecording
 
         return CpuRecording(self, steps)
 
@@ -355,8 +356,8 @@ def _float_slot(arg: Argument, given: Any) -> Slot:
     dtype = arg.type.dtype
     if type(given) is float and dtype is dtypes.f32 and abs(given) <= _F32_MAX:
         return int.from_bytes(struct.pack("<f", given), "little"), 0
-    load("eas.numerics")
-    from eas import numerics
+    load("eas.base.numerics")
+    from eas.base import numerics
 
     _check_number(arg, given)
     with np.errstate(all="ignore"):

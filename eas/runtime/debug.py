@@ -20,10 +20,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from eas import config
+from eas.base import config
+from eas.base.locks import new_lock
 from eas.ir import IRModule
-from eas.irtext import print_module
-from eas.locks import new_lock
+from eas.ir.text import print_module
 from eas.runtime import Executable, Grid, Runtime
 from eas.runtime.copies import used_nbytes
 from eas.runtime.streams import PROFILES, Lane

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 from eas.ops.control import print_text
 from eas.runtime import Grid
 from eas.runtime.checked_program import CheckedProgram, Report

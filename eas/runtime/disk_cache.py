@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from eas import config
+from eas.base import config
 
 DEFAULT_MAX_NBYTES = 1 << 30
 FORMAT_VERSION = 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Literal, NoReturn, SupportsIndex
 
-from eas.errors import GridError
+from eas.base.errors import GridError
 
 Grid = tuple[int, int, int]
 Scalars = Mapping[str, int | float]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from eas import config, numerics
-from eas.errors import ArgumentError, GridError
+from eas.base import config, numerics
+from eas.base.errors import ArgumentError, GridError
+from eas.base.locks import new_lock
 from eas.ir import Arg, IRModule, verify
-from eas.locks import new_lock
 from eas.ops.machine import Buffer, Pointer
 from eas.passes.spread_threads import spread_threads
 from eas.runtime import Executable, Grid, Runtime

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from eas.errors import EasError
+from eas.base.errors import EasError
+from eas.base.types import Shape
 from eas.ir import Inst, IRModule, Region, Value
 from eas.ops import Call, Trait, apply
 from eas.ops.table import Combine
 from eas.runtime import Grid
 from eas.runtime.checked_program import CheckedProgram, Report
-from eas.types import Shape
 
 Step = Callable[[], None]
 

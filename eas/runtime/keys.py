@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from eas import config
-from eas.errors import SourcePlace
-from eas.facts import Fact
+from eas.base import config
+from eas.base.errors import SourcePlace
+from eas.base.facts import Fact
 from eas.runtime.launch_settings import setting_now
 
 # --- on disk --------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ class KernelKey(NamedTuple):
     arguments: tuple[str, ...]
     """Types of runtime arguments, values of trace-time ones."""
     code: tuple[str, ...]
-    """The functions, and what they read; see `frontend/code_key.py`."""
+    """The functions, and what they read; see `frontend/reads/code_key.py`."""
 
 
 class VariantKey(NamedTuple):

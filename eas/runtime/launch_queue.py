@@ -16,8 +16,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from eas.errors import EasError, FailedDependency, KernelError
-from eas.locks import Gate
+from eas.base.errors import EasError, FailedDependency, KernelError
+from eas.base.locks import Gate
 from eas.runtime.crew import Crew
 from eas.runtime.streams import Lane, Mark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, TypeVar
 
-from eas.config import Setting
+from eas.base.config import Setting
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from eas.errors import SourcePlace
+from eas.base.errors import SourcePlace
 
 
 class LaunchSite(NamedTuple):

@@ -16,24 +16,26 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from eas import config
-from eas.errors import EasError, KernelError, LaunchError
-from eas.locks import new_lock
-from eas.runtime import Executable, Grid, Runtime, gpu_facts, metal_copies, require
+from eas.base import config
+from eas.base.errors import EasError, KernelError, LaunchError
+from eas.base.locks import new_lock
+from eas.runtime import Executable, Grid, Runtime, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.copies import told
 from eas.runtime.debug import note
-from eas.runtime.launch_layout import ENDS, OBJECTS
+from eas.runtime.gpu import copies as metal_copies
+from eas.runtime.gpu import facts as gpu_facts
+from eas.runtime.gpu.failures import HINTS, Failures, Logged, refusal
+from eas.runtime.gpu.launch import MetalCode, MetalExecutable, MetalLaunch, prepare
+from eas.runtime.gpu.memory import MetalMemory, Place, Region, Staged, address_of, merged
+from eas.runtime.gpu.replay import recorded
 from eas.runtime.launch_queue import raise_all
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.launch_site import LaunchCode, LaunchSite
-from eas.runtime.metal_failures import HINTS, Failures, Logged, refusal
-from eas.runtime.metal_launch import MetalCode, MetalExecutable, MetalLaunch, prepare
-from eas.runtime.metal_memory import MetalMemory, Place, Region, Staged, address_of, merged
-from eas.runtime.metal_replay import recorded
+from eas.runtime.native.launch_layout import ENDS, OBJECTS
 from eas.runtime.recordings import OneByOne, Recording, Step
 from eas.runtime.streams import SPECIAL, Lane, Mark, Stream, lane_of
-from eas.schedule.metal_target import MetalTarget, newest_language
+from eas.schedule.gpu.target import MetalTarget, newest_language
 
 EXTENSION = "eas._metal"
 BUILD = "python tools/build_metal_ext.py"

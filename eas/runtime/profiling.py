@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from eas.errors import LaunchError
-from eas.locks import new_lock
+from eas.base.errors import LaunchError
+from eas.base.locks import new_lock
 from eas.runtime import Runtime, opened_runtimes, synchronize
 from eas.runtime.streams import PROFILES, SPECIAL
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from eas.errors import ArgumentError
+from eas.base.errors import ArgumentError
 
 if TYPE_CHECKING:
     from eas.runtime import Runtime

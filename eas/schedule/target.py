@@ -1,6 +1,6 @@
 """What a schedule needs to know of the CPU it is made for; an explicit value, not the machine we run on.
 
-Every number that describes a machine stands here, with its origin: what the system reports (`runtime/host_target.py`
+Every number that describes a machine stands here, with its origin: what the system reports (`runtime/native/host_target.py`
 reads it), or what follows from that. `AVX2` and the others are fixed, for texts that are the same everywhere.
 """
 

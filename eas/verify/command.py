@@ -13,7 +13,7 @@ from eas.verify import kept_facts, page
 from eas.verify.machine import Survey, survey
 from eas.verify.report import Report, read, table, write
 from eas.verify.runner import Outcome, run_job
-from eas.verify.stages import STAGES, Job, plan
+from eas.verify.stage_table import STAGES, Job, plan
 
 BAR = 24
 BACKENDS = ("cpu", "mps", "sim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eas.runtime import gpu_facts
+from eas.runtime.gpu import facts as gpu_facts
 from eas.verify.report import Report
 
 NAMES = (*gpu_facts.KINDS, "fragment_map")

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from eas import config
 from eas._version import __version__
+from eas.base import config
 from eas.runtime import BACKENDS, get_runtime
-from eas.runtime.host_target import host_target
+from eas.runtime.native.host_target import host_target
 
 SECONDS = 120  # a first look at a GPU may start its compiler
 

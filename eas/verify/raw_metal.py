@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eas import config, dtypes
-from eas.codegen.msl import MetalCode
-from eas.errors import EasError
+from eas.base import config, dtypes
+from eas.base.errors import EasError
+from eas.base.types import Space, Type
+from eas.codegen.msl.generate import MetalCode
 from eas.ir import Arg, IRModule, Region, Value
 from eas.metal_sim import Library
 from eas.runtime import get_runtime, require
 from eas.runtime.metal import MetalRuntime
-from eas.schedule.metal_target import NEEDED_MACOS, MetalTarget
-from eas.types import Space, Type
+from eas.schedule.gpu.target import NEEDED_MACOS, MetalTarget
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 LANGUAGES = ("3.1", "3.2", "4.0")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import eas
 from eas.verify.events import Check, Events, Fact, Point
-from eas.verify.stages import Job
+from eas.verify.stage_table import Job
 
 GRACE = 1.25  # a stage that watches its time ends by itself; only one that hangs is killed
 POLL_SECONDS = 0.1

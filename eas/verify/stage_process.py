@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from eas.verify.events import Recorder
-from eas.verify.stages import STAGES
+from eas.verify.stage_table import STAGES
 
 
 def main(argv: list[str]) -> int:

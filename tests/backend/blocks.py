@@ -11,7 +11,7 @@ import numpy as np
 
 import eas
 from eas import mk
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 from tests.backend.formats import buffer, contents, poison
 from tests.backend.launches import launch, op_names
 

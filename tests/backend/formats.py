@@ -1,6 +1,6 @@
 """Numbers of every dtype on the user's side of a launch: edge values, buffers, and exact rounding.
 
-Nothing here asks `eas.numerics`: these tables and rules are what the backends are judged by.
+Nothing here asks `eas.base.numerics`: these tables and rules are what the backends are judged by.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.tensor import Tensor
 
 # name: stored mantissa bits, exponent of the smallest normal number, largest finite number

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ops import TABLE
 from eas.testing import assert_close
 from tests.backend.formats import (

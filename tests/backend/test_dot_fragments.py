@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from tests.backend.formats import buffer, contents
 from tests.backend.launches import launch
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from tests.backend.formats import buffer, contents, poison
 from tests.backend.launches import METAL, launch
 

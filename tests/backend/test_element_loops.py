@@ -8,8 +8,8 @@ import pytest
 import eas
 from eas import mk
 from eas.ir import walk
-from eas.schedule.cpu import prepared
-from eas.schedule.element_loops import is_each, mark_element_loops
+from eas.schedule.cpu_steps import prepared
+from eas.schedule.rewrite.element_loops import is_each, mark_element_loops
 from tests.backend.launches import launch
 
 N = 99  # of blocks of 128: the last lanes are masked off

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from tests.backend.launches import launch, need_dtype
 
 pytestmark = pytest.mark.every_width

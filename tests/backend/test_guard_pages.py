@@ -13,7 +13,7 @@ import pytest
 
 import eas
 from eas import lib, mk
-from eas.runtime import host_target
+from eas.runtime.native import host_target
 from eas.schedule.target import Caches
 from tests.backend.guarded import Guarded
 from tests.backend.test_contractions import product
@@ -290,7 +290,7 @@ def test_products(places, dtype, layout):
             a, b = numbers(m, k, dtype=dtype, most=3), numbers(k, n, dtype=dtype, most=3)
             x, y, strides = laid_out(place, a, b, layout)
             c = place.empty((m, n), total)
-            product(x, y, c, m, n, k, *strides, ACC=eas.dtypes.from_numpy(np.dtype(total)), BM=16, BN=64, BK=32, _grid=(-(-n // 64), -(-m // 16)))
+            product(x, y, c, m, n, k, *strides, ACC=eas.base.dtypes.from_numpy(np.dtype(total)), BM=16, BN=64, BK=32, _grid=(-(-n // 64), -(-m // 16)))
             np.testing.assert_array_equal(c, a.astype(total) @ b.astype(total), f"{m} {k} {n}")
 
 

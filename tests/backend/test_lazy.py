@@ -42,7 +42,7 @@ def test_dot_of_two_lists_is_one_kernel(backend):
     lazy = a.dot(b)
     assert [s.name for s in plan_of(lazy).kernels] == ["r_2_sum_mul"]
     assert lazy.numpy() == 11
-    assert lazy.dtype is eas.dtypes.i32
+    assert lazy.dtype is eas.base.dtypes.i32
 
 
 CASES = {
@@ -218,12 +218,12 @@ def test_random_numbers_are_those_of_a_kernel(backend):
 @pytest.mark.parametrize("name", ["f16", "bf16", "i8", "u16", "i64", "bool"])
 def test_dtypes_are_those_of_kernels(backend, name, monkeypatch):
     monkeypatch.setattr(realise, "HOT", 0)
-    dtype = eas.dtypes.parse(name)
+    dtype = eas.base.dtypes.parse(name)
     numbers = np.random.default_rng(0).integers(0, 2 if name == "bool" else 7, (5, 20))
     x, y = (eas.tensor(n.astype(np.float32)).to(name) for n in (numbers, numbers[::-1]))
-    assert (x + y).dtype is (eas.dtypes.i32 if dtype.is_bool else dtype)
+    assert (x + y).dtype is (eas.base.dtypes.i32 if dtype.is_bool else dtype)
     np.testing.assert_array_equal((x + y).to("f32").numpy(), numbers + numbers[::-1])
-    assert x.sum(1).dtype is (dtype if dtype.is_float else eas.dtypes.u64 if name == "u16" else eas.dtypes.i64)
+    assert x.sum(1).dtype is (dtype if dtype.is_float else eas.base.dtypes.u64 if name == "u16" else eas.base.dtypes.i64)
     np.testing.assert_array_equal(x.sum(1).to("f32").numpy(), numbers.sum(1))
     np.testing.assert_array_equal(x.max(0).to("f32").numpy(), numbers.max(0))
     np.testing.assert_allclose(x.softmax().to("f32").numpy(), softmax(numbers.astype(np.float32), 1), rtol=1e-2)

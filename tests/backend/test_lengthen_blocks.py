@@ -8,10 +8,10 @@ import pytest
 import eas
 from eas import mk
 from eas.analysis import producers
-from eas.facts import Fact
+from eas.base.facts import Fact
 from eas.ir import walk
 from eas.runtime.interp import execute
-from eas.schedule.cpu import prepared
+from eas.schedule.cpu_steps import prepared
 
 LENGTHS = (0, 1, 63, 64, 100, 2048, 2049, 4200)
 

@@ -12,7 +12,7 @@ from eas import compiler, mk
 from eas.lib.matmul import matmul_kernel
 from eas.lib.softmax import softmax_kernel
 from eas.lib.transpose import transpose_kernel
-from eas.runtime.host_target import host_target
+from eas.runtime.native.host_target import host_target
 from eas.schedule.target import Caches
 
 pytest.importorskip("llvmlite")

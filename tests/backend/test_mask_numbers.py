@@ -152,8 +152,8 @@ def test_unsigned_offsets_go_through_zero(backend, low, wide):
 
 def test_parts_of_a_position_that_do_not_fit_32_bits(monkeypatch):
     """Parts that only together are a position: the first two are beyond 32 bits."""
-    from eas.irtext import print_module
-    from eas.schedule.cpu import schedule
+    from eas.ir.text import print_module
+    from eas.schedule.cpu_steps import schedule
     from eas.schedule.target import AVX2
 
     @eas.kernel

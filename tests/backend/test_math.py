@@ -10,8 +10,9 @@ import math
 import numpy as np
 import pytest
 
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ops import TABLE
 from eas.testing import assert_close
 from tests.backend.formats import FLOATS, buffer, contents, edges, nearest, poison, sample

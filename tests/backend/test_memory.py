@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.ops import TABLE
 from tests.backend.formats import assert_identical, buffer, contents, edges, nearest, poison, sample
 from tests.backend.launches import launch, need_dtype

@@ -8,7 +8,7 @@ import pytest
 import eas
 from eas import mk
 from eas.ir import walk
-from eas.schedule.narrow_integers import narrow_integers
+from eas.schedule.rewrite.narrow_integers import narrow_integers
 from tests.backend.launches import launch
 
 # Written once for blocks and NumPy: `m` is the module that has minimum, maximum, abs and where.

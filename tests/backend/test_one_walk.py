@@ -92,7 +92,7 @@ def test_tiles_with_a_gap_or_an_overlap_stay_apart(backend):
         np.testing.assert_array_equal(out, want)
 
 
-@pytest.mark.left_out(lambda backend: backend != "cpu" or eas.config.check_bounds())  # how the loops of a CPU run that does not check each access
+@pytest.mark.left_out(lambda backend: backend != "cpu" or eas.base.config.check_bounds())  # how the loops of a CPU run that does not check each access
 def test_which_tiles_are_one_walk(backend):
     x, i = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.int32)
     assert is_walked(bias_tiles, x, x[0], x, 64, 64, BM=16, BN=16)

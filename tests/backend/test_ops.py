@@ -10,8 +10,9 @@ from fractions import Fraction
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ops import TABLE
 from tests.backend.formats import (
     assert_identical,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ops import TABLE
 from tests.backend.formats import assert_identical, buffer, contents, poison, sample
 from tests.backend.launches import THOROUGH, launch, need_dtype, op_names

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.testing import assert_close
 from tests.backend.launches import launch, op_names
 

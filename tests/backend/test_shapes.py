@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ops import TABLE
 from tests.backend.blocks import Step, run_steps
 from tests.backend.formats import assert_identical, buffer, contents, edges, poison, sample

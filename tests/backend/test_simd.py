@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
 from eas.ir import walk
 from eas.ops import TABLE
 from eas.passes.spread_threads import spread_threads

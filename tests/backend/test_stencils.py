@@ -9,7 +9,8 @@ import pytest
 
 import eas
 from benchmarks import convolution_kernels
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from tests.backend.formats import buffer
 from tests.backend.launches import METAL, launch, need_dtype
 from tests.unit.fixed_target import llvm_text

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.testing import assert_close
 from tests.backend.formats import assert_identical, buffer, contents, edges, poison, sample, wrapped
 from tests.backend.launches import launch, need_dtype, op_names

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.ir import walk
-from eas.schedule.cpu import schedule
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON, SSE
 from tests.backend.launches import launch, need_dtype
 

@@ -8,7 +8,7 @@ import pytest
 import eas
 from eas import mk
 from eas.ir import walk
-from eas.schedule.cpu import schedule
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON
 from tests.backend.launches import launch
 

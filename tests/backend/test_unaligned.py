@@ -30,7 +30,7 @@ def check(backend, n, offset, dtype, block):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int8, np.int16, np.int64, np.float64])
 @pytest.mark.parametrize(("n", "offset"), [(1, 0), (31, 1), (1031, 3)])
 def test_small_outputs(backend, dtype, n, offset):
-    need_dtype(backend, eas.dtypes.from_numpy(np.dtype(dtype)))
+    need_dtype(backend, eas.base.dtypes.from_numpy(np.dtype(dtype)))
     check(backend, n, offset, dtype, 512)
 
 

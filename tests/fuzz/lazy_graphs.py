@@ -126,7 +126,7 @@ class Graph:
                 "where": lambda: ((t > u).where(t, u), np.where(a > b, a, b)),
             }[name]()  # fmt: skip
         lazy, array = made
-        if array.dtype == np.int64 and lazy.dtype is eas.dtypes.i32:
+        if array.dtype == np.int64 and lazy.dtype is eas.base.dtypes.i32:
             array = array.astype(np.int32)
         self._add(f"{name}({i}, {k})", lazy, array)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes
-from eas.dtypes import DType
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.types import Shape, Space, Type
 from eas.ir import Arg, Inst, IRModule, Region, Value, make, verify
 from eas.ops import TABLE
-from eas.types import Shape, Space, Type
 
 _USUAL = (dtypes.bool_, dtypes.i32, dtypes.f32)
 DTYPES = (*_USUAL * 4, dtypes.i8, dtypes.u8, dtypes.u32, dtypes.i64, dtypes.f16, dtypes.bf16, dtypes.f64)

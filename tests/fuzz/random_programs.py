@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.types import Shape, Type
 from eas.ir import Inst, Region, Value
-from eas.types import Shape, Type
 from tests.fuzz.random_ir import _FLOATS, I32, RandomKernel
 
 SECTION = 604  # elements of a buffer that belong to one program: no multiple of 8, more than any block

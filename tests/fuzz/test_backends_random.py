@@ -10,8 +10,8 @@ import copy
 import numpy as np
 import pytest
 
+from eas.base.dtypes import f16, f32, f64
 from eas.compiler import NO_FACTS, Variant
-from eas.dtypes import f16, f32, f64
 from eas.passes import optimise
 from eas.runtime import get_runtime
 from eas.runtime.interp import execute

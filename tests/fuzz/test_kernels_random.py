@@ -9,7 +9,7 @@ import eas
 from eas import mk
 from eas.compiler import NO_FACTS, Variant
 from eas.ir import verify
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes import optimise
 from eas.runtime import get_runtime
 from tests.unit.plain_hooks import load_source

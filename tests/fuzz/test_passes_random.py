@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eas.ir import IRModule, verify
-from eas.irtext import parse_module, print_module
+from eas.ir.text import parse_module, print_module
 from eas.passes import optimise, pipeline
 from eas.runtime.interp import execute
 from tests.fuzz.random_ir import RandomKernel

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.facts import Extent, Fact, holds
+from eas import mk
+from eas.base import dtypes
+from eas.base.facts import Extent, Fact, holds
+from eas.base.types import Space, Type
 from eas.frontend.constexpr import Static
 from eas.ir import IRModule, verify
 from eas.lowering import summarise, trace_kernel
 from eas.passes import optimise
 from eas.passes.specialise import specialise
 from eas.runtime.interp import execute
-from eas.schedule.cpu import prepared
-from eas.types import Space, Type
+from eas.schedule.cpu_steps import prepared
 from tests.fuzz.random_user_kernels import FAMILIES, UserKernel, user_kernel
 from tests.fuzz.test_user_kernels_random import copies
 from tests.unit.plain_hooks import load_source

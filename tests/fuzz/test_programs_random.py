@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eas import numerics
+from eas.base import numerics
 from eas.compiler import NO_FACTS, Variant
 from eas.ir import IRModule
 from eas.passes import optimise
 from eas.runtime import get_runtime
 from eas.runtime.interp import execute
-from eas.schedule.metal_target import DEFAULT
+from eas.schedule.gpu.target import DEFAULT
 from eas.testing import ulp_distance
 from tests.backend.launches import METAL
 from tests.fuzz.random_programs import RaceFreeKernel, grid_of

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas.errors import EasError
-from eas.metal_sim import Library, strict, toolchain
+from eas.base.errors import EasError
+from eas.metal_sim import Library, toolchain
+from eas.metal_sim.strict import check as strict
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes
-from eas.runtime import fast_launch as fl
-from eas.runtime import jit
+from eas.base import dtypes
 from eas.runtime.cpu import CpuRuntime
 from eas.runtime.launch_site import LaunchSite
-from eas.runtime.native_pool import pool
+from eas.runtime.native import fast_launch as fl
+from eas.runtime.native import jit
+from eas.runtime.native.pool import pool
 from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
 
 N_THREADS, N_LAUNCHES, N_FORKS = 64, 1000, 200

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from eas.errors import SanitizerError
+from eas.base.errors import SanitizerError
 from eas.metal_sim import Library, toolchain
 from tests.fuzz import test_kernels_random, test_programs_random, test_user_kernels_random
 

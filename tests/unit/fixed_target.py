@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 
 import eas
-from eas.codegen.llvm import generate
-from eas.errors import InvalidSetting
+from eas.base.errors import InvalidSetting
+from eas.codegen.llvm.generate import generate
 from eas.ir import IRModule
-from eas.runtime.host_cpu import host_cpu
-from eas.runtime.host_target import target_of
-from eas.schedule.cpu import schedule
+from eas.runtime.native.host_cpu import host_cpu
+from eas.runtime.native.host_target import target_of
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, LEVELS, Caches, CpuTarget
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eas.ir import IRModule, verify
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 
 
 def module(args: str, body: str) -> IRModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.runtime.interp import execute
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent, indent
 
 from eas.ir import IRModule, verify
-from eas.irtext import parse_module, print_module
+from eas.ir.text import parse_module, print_module
 from eas.passes import Pass
 
 

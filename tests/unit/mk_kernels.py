@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eas import dtypes, mk
-from eas.dtypes import DType
+from eas import mk
+from eas.base import dtypes
+from eas.base.dtypes import DType
+from eas.base.types import Space, Type
 from eas.frontend.trace import Static, trace
 from eas.ir import IRModule, verify
-from eas.irtext import parse_module, print_module
+from eas.ir.text import parse_module, print_module
 from eas.runtime.interp import execute
-from eas.types import Space, Type
 
 
 def ptr(dtype: DType) -> Type:

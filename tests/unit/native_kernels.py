@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.types import Space, Type
 from eas.ir import Arg, Value
-from eas.types import Space, Type
 
 
 def per_program(name: str, body: str, declarations: str = "") -> str:

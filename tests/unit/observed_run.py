@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from eas.analysis import address_values
-from eas.dtypes import DType
-from eas.indexing import Affine, Box, Linear
+from eas.analysis.indexing import Affine, Box, Linear
+from eas.base.dtypes import DType
 from eas.ir import Inst, IRModule, Region, Value
 from eas.ops import Call, evaluate
 from eas.ops.machine import Buffer, Pointer

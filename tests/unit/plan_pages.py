@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.ir import Loc
 
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.types import Space, Type
 from eas.ir import Arg, IRModule, Region, Value, make, sorted_attrs, verify
-from eas.types import Space, Type
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (8,), (6,), (6, 8), (6, 1), (1, 8), (48,), (8, 6))
 COMPARES = ("lt", "le", "gt", "ge", "eq", "ne")

@@ -32,7 +32,7 @@ class Dies:
     def __init__(self, name, use):
         self.name, self.use, self.me = name, use, None
 
-    def __del__(self, write=os.write, EasError=eas.errors.EasError):
+    def __del__(self, write=os.write, EasError=eas.base.errors.EasError):
         try:
             self.use()
         except EasError as error:

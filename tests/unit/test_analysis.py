@@ -17,9 +17,9 @@ from eas.analysis import (
     value_names,
     writes,
 )
-from eas.errors import Unsupported
+from eas.base.errors import Unsupported
 from eas.ir import Arg, IRModule, Value, verify, walk
-from eas.irtext import parse_module, print_module
+from eas.ir.text import parse_module, print_module
 from tests.unit.index_kernels import MATMUL, module
 
 

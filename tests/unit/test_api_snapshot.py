@@ -12,7 +12,7 @@ import numpy as np
 
 import eas
 from eas import mk
-from eas.dtypes import DType
+from eas.base.dtypes import DType
 
 # Part of every class, or of no interest to a caller.
 BOILERPLATE = {
@@ -27,8 +27,8 @@ BOILERPLATE = {
 def api() -> str:
     """Every public name with its signature, one per line."""
     sections = [
-        ("eas", [n for n in eas.__all__ if n not in eas.errors.__all__], eas),
-        ("eas.errors", eas.errors.__all__, eas.errors),
+        ("eas", [n for n in eas.__all__ if n not in eas.base.errors.__all__], eas),
+        ("eas.base.errors", eas.base.errors.__all__, eas.base.errors),
         ("eas.mk", mk.__all__, mk),
         ("eas.runtime", eas.runtime.__all__, eas.runtime),
         ("eas.testing", _own_names(_testing()), _testing()),
@@ -160,7 +160,7 @@ def test_snapshot_is_deterministic():
 
 
 def test_every_public_name_is_there():
-    for module in (eas, mk, eas.errors, eas.runtime):
+    for module in (eas, mk, eas.base.errors, eas.runtime):
         assert [n for n in module.__all__ if not hasattr(module, n)] == []
         assert len(set(module.__all__)) == len(module.__all__)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
-from eas.errors import ArgumentError
+from eas import mk
+from eas.base import dtypes
+from eas.base.errors import ArgumentError
 from eas.interop import dlpack
 from eas.interop.arguments import ArgView, hidden_value, is_scalar, view
 from eas.interop.hidden import Hidden

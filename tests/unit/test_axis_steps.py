@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eas.ir import walk
-from eas.schedule.axis_steps import Apart, AxisSteps, LoopSteps
+from eas.schedule.nest.axis_steps import Apart, AxisSteps, LoopSteps
 from tests.unit.ir_texts import kernel
 
 ARGS = "%x: ptr<f32>, %n: i32, %s: i32 {range=(1, 99)}"

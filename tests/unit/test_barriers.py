@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.types import Space, Type
 from eas.ir import Arg, Inst, IRModule, Region, Value, make, walk
-from eas.schedule.barriers import place_barriers
-from eas.types import Space, Type
+from eas.schedule.gpu.barriers import place_barriers
 
 I32, BOOL = Type(dtypes.i32), Type(dtypes.bool_)
 

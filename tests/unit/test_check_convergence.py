@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from eas.errors import Unsupported
+from eas.base.errors import Unsupported
 from eas.ir import Loc, verify
-from eas.irtext import LocTable, parse_module
+from eas.ir.text import LocTable, parse_module
 from eas.passes.check_convergence import check_convergence
 from eas.passes.spread_threads import spread_threads
 from tests.unit.thread_harness import CONSTANTS, MMA, kernel

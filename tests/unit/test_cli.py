@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import eas.__main__ as cli
-from eas import config
 from eas._version import __version__
+from eas.base import config
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def test_unknown_subcommand_exits_2(capsys):
 
 
 def _doctor():
-    return importlib.import_module("eas.doctor")
+    return importlib.import_module("eas.command_line.doctor")
 
 
 def test_doctor_reports_each_section(capsys):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import collector, lowering, mk
+from eas import lowering, mk
+from eas.base import collector
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 
-from eas import dtypes
+from eas.base import dtypes
+from eas.base.types import Type
 from eas.ir import Inst, Region, Value, make
 from eas.ops import Call, evaluate
-from eas.schedule.commuting import neutral_element
-from eas.types import Type
+from eas.schedule.nest.commuting import neutral_element
 
 BOOL = Type(dtypes.bool_)
 NUMBERS = [-3, -1, 0, 1, 2, 4, 9]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from eas import config
-from eas.errors import EasError
+from eas.base import config
+from eas.base.errors import EasError
 
 EAS = Path(config.__file__).parent
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eas.codegen.contract import _rest, _row_blocks
-from eas.codegen.llvm import generate
+from eas.codegen.llvm.generate import generate
+from eas.codegen.llvm.matrix.contract import _rest, _row_blocks
 from eas.lib.matmul import matmul_kernel
-from eas.schedule.cpu import schedule
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON
 
 

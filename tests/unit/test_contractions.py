@@ -10,8 +10,8 @@ from eas import mk
 from eas.ir import walk
 from eas.lib.linear import linear_kernel
 from eas.lib.matmul import matmul_kernel
-from eas.schedule.contractions import contract_loops
-from eas.schedule.cpu import prepared
+from eas.schedule.cpu_steps import prepared
+from eas.schedule.rewrite.contractions import contract_loops
 from eas.schedule.target import AVX2
 
 X = np.zeros((64, 64), np.float32)

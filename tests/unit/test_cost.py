@@ -9,8 +9,8 @@ import pytest
 
 import eas
 from eas import mk
-from eas.cost import Cost, program_cost
-from eas.irtext import parse_module
+from eas.analysis.cost import Cost, program_cost
+from eas.ir.text import parse_module
 from eas.runtime import debug
 
 F, H = np.zeros(4096, np.float32), np.zeros(4096, np.float16)

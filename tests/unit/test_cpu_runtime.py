@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas import dtypes
-from eas.errors import ArgumentError, DeviceAssertion, OutOfBounds
-from eas.runtime import debug, jit
+from eas.base import dtypes
+from eas.base.errors import ArgumentError, DeviceAssertion, OutOfBounds
+from eas.runtime import debug
 from eas.runtime.cpu import ASSERTION, BAD_LOAD, BAD_STORE, CpuRuntime
+from eas.runtime.native import jit
 from tests.unit.native_kernels import (
     COUNT,
     add_kernel,

@@ -14,7 +14,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.recent import Recent
+from eas.base.recent import Recent
 from eas.runtime import Runtime, debug
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ KERNELS = ("softmax_kernel", "matmul_kernel", "attention_kernel", "tree_sum_kern
 SCRIPT = '''
 import json
 import numpy as np
-from eas.irtext import print_module
+from eas.ir.text import print_module
 from eas.runtime.disk_cache import DiskCache
 from examples import flash_attention, histogram, layer_norm, matmul, softmax, thread_reduction
 

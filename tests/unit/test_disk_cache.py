@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from eas import config
+from eas.base import config
 from eas.runtime import disk_cache
 from eas.runtime.disk_cache import CacheStats, DiskCache, default_cache
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas import dtypes, errors
+from eas.base import dtypes, errors
 from eas.interop import dlpack
 from eas.tensor import arange, from_dlpack, ones, tensor, to_dlpack, zeros
 

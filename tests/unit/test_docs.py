@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import eas.__main__ as cli
-from eas import config
+from eas.base import config
 from tools import doc_blocks, make_docs, make_pictures, make_site, markdown
 
 ROOT = make_docs.ROOT

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eas import dtypes as dt
-from eas.dtypes import DType, Kind
-from eas.errors import ArgumentError, TypeMismatch
+from eas.base import dtypes as dt
+from eas.base.dtypes import DType, Kind
+from eas.base.errors import ArgumentError, TypeMismatch
 
 INTS = [d for d in dt.ALL if d.is_int]
 FP8 = [dt.f8e4m3, dt.f8e5m2]
@@ -252,7 +252,7 @@ def test_weak_defaults():
 
 def test_import_needs_only_numpy():
     code = (
-        "import sys, eas.numerics;"
+        "import sys, eas.base.numerics;"
         "assert not {'torch', 'ml_dtypes', 'fractions', 'hypothesis'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -318,7 +318,7 @@ def test_torchs_dtype_is_equal_from_both_sides(ours):
 
 
 def test_comparing_dtypes_imports_no_torch():
-    code = "import sys, numpy as np, eas; assert eas.dtypes.f32 == np.float32 and eas.dtypes.f32 != 'x'; assert 'torch' not in sys.modules"
+    code = "import sys, numpy as np, eas; assert eas.base.dtypes.f32 == np.float32 and eas.base.dtypes.f32 != 'x'; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

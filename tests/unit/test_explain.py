@@ -15,7 +15,7 @@ from eas.explain.machine import Roof, roof_of
 from eas.explain.page import Explanation
 from eas.explain.roofline import Measured, chart, verdict
 from eas.explain.svg import esc, nbytes, si
-from eas.irtext import print_module
+from eas.ir.text import print_module
 
 ROOF = Roof(20e9, 200e9, "a machine")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eas.schedule.exponents import mark_negative_exponents
+from eas.schedule.rewrite.exponents import mark_negative_exponents
 from tests.unit.ir_texts import check, check_same
 
 ARGS = "%p: ptr<f32>, %s: f32"

@@ -9,12 +9,12 @@ import pytest
 
 import eas
 from eas import mk
-from eas.facts import EQUALS, Extent, Fact, holds
+from eas.analysis.ranges import value_ranges
+from eas.base.facts import EQUALS, Extent, Fact, holds
 from eas.interop.views import view
 from eas.ir import verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes.specialise import specialise
-from eas.ranges import value_ranges
 
 LAUNCHES = 3  # the first by Python, later ones by the native launcher
 

@@ -13,15 +13,15 @@ from typing import cast
 import numpy as np
 import pytest
 
-from eas import dtypes
-from eas.errors import DeviceAssertion
-from eas.facts import EQUALS
-from eas.indexing import Fact
+from eas.analysis.indexing import Fact
+from eas.base import dtypes
+from eas.base.errors import DeviceAssertion
+from eas.base.facts import EQUALS
 from eas.runtime import cpu
-from eas.runtime import fast_launch as fl
 from eas.runtime.cpu import ASSERTION, LoadedKernel
 from eas.runtime.launch_site import LaunchSite
-from eas.runtime.native_pool import pool
+from eas.runtime.native import fast_launch as fl
+from eas.runtime.native.pool import pool
 from tests.unit.native_kernels import (
     COUNT,
     add_kernel,

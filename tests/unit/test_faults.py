@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from eas.runtime.faults_llvm import is_supported
-from eas.runtime.host_cpu import host_cpu
+from eas.runtime.native.faults_llvm import is_supported
+from eas.runtime.native.host_cpu import host_cpu
 
 pytestmark = pytest.mark.skipif(not is_supported(host_cpu().arch), reason="no fault handler on this system")
 

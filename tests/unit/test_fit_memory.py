@@ -7,11 +7,12 @@ import random
 import numpy as np
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.ir import walk
-from eas.schedule.fit_memory import _join_largest, _Place, fit_memory
-from eas.schedule.metal import schedule_metal
-from eas.schedule.metal_target import APPLE7, MetalTarget
+from eas.schedule.gpu.fit_memory import _join_largest, _Place, fit_memory
+from eas.schedule.gpu.target import APPLE7, MetalTarget
+from eas.schedule.gpu_steps import schedule_metal
 
 
 @eas.kernel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eas.ir import verify, walk
-from eas.irtext import parse_module
-from eas.schedule.fold_carried import fold_carried
+from eas.ir.text import parse_module
+from eas.schedule.rewrite.fold_carried import fold_carried
 
 LOOP = """
 kernel f(%x: ptr<f32>, %out: ptr<f32>, %n: i32) spmd {{

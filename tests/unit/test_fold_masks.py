@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from eas.indexing import Fact, launch_facts
+from eas.analysis.indexing import Fact, launch_facts
 from eas.ir import verify, walk
-from eas.irtext import print_module
+from eas.ir.text import print_module
 from eas.passes.fold_masks import fold_masks
 from eas.passes.specialise import specialise
 from tests.unit.index_kernels import MATMUL, module

@@ -12,8 +12,8 @@ from eas import mk
 from eas.lib.attention import attention_kernel
 from eas.lib.matmul import matmul_kernel
 from eas.runtime import get_runtime
-from eas.runtime.metal_launch import prepare
-from eas.schedule.metal_target import APPLE7
+from eas.runtime.gpu.launch import prepare
+from eas.schedule.gpu.target import APPLE7
 
 UNKNOWN = replace(APPLE7, name="unknown", fragment_map=None)
 pytestmark = pytest.mark.skipif(not get_runtime("sim").is_available(), reason="no software Metal here")

@@ -12,9 +12,9 @@ from eas import mk
 from eas.ir import walk
 from eas.lib.attention import attention_kernel
 from eas.lib.matmul import matmul_kernel
-from eas.schedule.fragments import dot_layouts, dot_threads, padded_row
-from eas.schedule.layouts import fragment
-from eas.schedule.metal_target import APPLE7
+from eas.schedule.gpu.fragments import dot_layouts, dot_threads, padded_row
+from eas.schedule.gpu.layouts import fragment
+from eas.schedule.gpu.target import APPLE7
 from tests.unit.golden_kernels import matmul_whole_kernel
 
 
@@ -57,7 +57,7 @@ def test_other_products_take_the_general_path(shape, dtype):
 
 
 def test_rows_of_operands_start_in_different_banks():
-    from eas import dtypes
+    from eas.base import dtypes
 
     assert padded_row(32, dtypes.f32) == 36
     assert padded_row(32, dtypes.f16) == 40
@@ -118,8 +118,8 @@ def test_serial_schedule_has_no_matrices(monkeypatch):
 def test_fragment_rows_verify_and_print():
     """The rows are IR like any other: the scheduled module is checked by their rules."""
     from eas.ir import verify
-    from eas.irtext import print_module
-    from eas.schedule.metal import schedule_metal
+    from eas.ir.text import print_module
+    from eas.schedule.gpu_steps import schedule_metal
 
     a = np.zeros((64, 64), np.float16)
     module = matmul_kernel.compile(a, a, a, 64, 64, 64, BM=32, BN=32, BK=16).variant().module

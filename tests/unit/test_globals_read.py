@@ -6,7 +6,7 @@ import types
 import pytest
 
 from eas import mk
-from eas.frontend.globals_read import Dependencies
+from eas.frontend.reads.globals_read import Dependencies
 
 
 def module_of(source, **names):

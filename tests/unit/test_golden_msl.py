@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eas.indexing import Fact
+from eas.analysis.indexing import Fact
 from tests.unit.golden_kernels import GOLDEN, I32, dot_kernel
 
 

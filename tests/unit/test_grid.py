@@ -7,7 +7,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.errors import GridError
+from eas.base.errors import GridError
 from eas.metal_sim.grids import shape_of
 from eas.runtime import get_runtime
 from eas.runtime.grid import GridInfo, GridOptions, check_tptg, infer_grid

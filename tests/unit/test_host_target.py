@@ -8,13 +8,24 @@ import numpy as np
 import pytest
 
 import eas
-from eas import config, mk, warm_start
-from eas.errors import InvalidSetting
-from eas.frontend.globals_read import Dependencies
-from eas.runtime import get_runtime, host_target, jit
-from eas.runtime.host_cpu import HostCpu
-from eas.runtime.host_target import _V2, _V3, _V4, _apple_caches, _linux_caches, host_key, target_of
+from eas import mk
+from eas.base import config
+from eas.base.errors import InvalidSetting
+from eas.frontend.reads.globals_read import Dependencies
+from eas.launch import warm_start
+from eas.runtime import get_runtime
 from eas.runtime.keys import Form, Settings
+from eas.runtime.native import host_target, jit
+from eas.runtime.native.host_cpu import HostCpu
+from eas.runtime.native.host_target import (
+    _V2,
+    _V3,
+    _V4,
+    _apple_caches,
+    _linux_caches,
+    host_key,
+    target_of,
+)
 from eas.schedule.target import AVX2, AVX512, LEVELS, NEON, SSE, Caches
 from tests.unit.fixed_target import possible_levels
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import eas
 from eas import mk
-from eas.codegen.msl_text import comment
-from eas.irtext import parse_module, print_module
+from eas.codegen.msl.text import comment
+from eas.ir.text import parse_module, print_module
 from eas.metal_sim.library import Library
 
 HOSTILE = [

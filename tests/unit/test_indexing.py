@@ -9,8 +9,7 @@ import random
 import numpy as np
 import pytest
 
-from eas import dtypes
-from eas.indexing import (
+from eas.analysis.indexing import (
     Access,
     Affine,
     Boxes,
@@ -22,9 +21,10 @@ from eas.indexing import (
     interval,
     launch_facts,
 )
+from eas.base import dtypes
+from eas.base.types import Type
 from eas.ir import Value, walk
 from eas.passes.specialise import specialise
-from eas.types import Type
 from tests.unit.index_kernels import MATMUL, module
 from tests.unit.observed_run import Overflow, Run
 from tests.unit.random_indices import random_arguments, random_module

@@ -9,12 +9,12 @@ import warnings
 import numpy as np
 import pytest
 
-from eas import dtypes, errors, numerics
+from eas.base import dtypes, errors, numerics
+from eas.base.types import Type
 from eas.ir import Loc
-from eas.irtext import LocTable, parse_module
+from eas.ir.text import LocTable, parse_module
 from eas.ops import TABLE, Call, evaluate
 from eas.runtime.interp import execute
-from eas.types import Type
 from tests.unit.interp_kernels import ADD, block_kernel, run
 
 rng = np.random.default_rng(7)

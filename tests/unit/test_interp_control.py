@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eas import dtypes, errors, numerics
+from eas.base import dtypes, errors, numerics
 from tests.unit.interp_kernels import block_kernel, run
 
 rng = np.random.default_rng(7)

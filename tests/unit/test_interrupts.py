@@ -9,7 +9,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.cost import most_work
+from eas.analysis.cost import most_work
 from eas.metal_sim import toolchain
 from tests.unit.hang_scripts import run_script
 
@@ -195,7 +195,7 @@ def test_handlers_that_do_not_raise_run_in_time_and_may_launch():
 def test_scratch_of_a_launch_survives_one_in_a_handler():
     run_script("""
         from eas.runtime import jit
-        from eas.runtime.native_pool import pool
+        from eas.runtime.native.pool import pool
         from tests.unit.native_kernels import SCRATCH, per_program, slot
         text = SCRATCH.replace("store i64 %seen", "%nap = call i32 @usleep(i32 500)\\n  store i64 %seen").replace("define void", "declare i32 @usleep(i32)\\ndefine void", 1)
         code = jit.load(text)
@@ -332,7 +332,7 @@ def test_a_long_compilation_is_interrupted():
 
 
 def test_errors_of_a_long_compilation_are_raised():
-    from eas.runtime import jit
+    from eas.runtime.native import jit
 
     with pytest.raises(jit.CodeError, match="LLVM refuses"):
         jit.compile_object("; " + "x" * 30_000 + "\ndefine nonsense")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from eas.lib.elementwise import gelu_kernel
-from eas.runtime import elf, jit
 from eas.runtime.disk_cache import default_cache
-from eas.runtime.host_cpu import HostCpu, host_cpu
-from eas.runtime.object_names import names_from_elsewhere
+from eas.runtime.native import elf, jit
+from eas.runtime.native.host_cpu import HostCpu, host_cpu
+from eas.runtime.native.object_names import names_from_elsewhere
 from tests.unit.fixed_target import llvm_text
 from tests.unit.native_kernels import ADD, COUNT
 

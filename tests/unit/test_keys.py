@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 import eas
-from eas import config, dtypes, mk, warm_start
-from eas.facts import Fact
+from eas import mk
+from eas.base import config, dtypes
+from eas.base.facts import Fact
+from eas.base.types import Space, Type
 from eas.frontend.constexpr import Static
-from eas.runtime import jit, keys, sim
-from eas.runtime.host_cpu import HostCpu
+from eas.launch import warm_start
+from eas.runtime import keys, sim
+from eas.runtime.native import jit
+from eas.runtime.native.host_cpu import HostCpu
 from eas.schedule.target import AVX2, AVX512
-from eas.types import Space, Type
 
 autotune = importlib.import_module("eas.autotune")  # the package gives the decorator under this name
 X = Type(dtypes.f32, (), Space.DEVICE)

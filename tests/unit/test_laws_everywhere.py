@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from eas import dtypes, numerics
-from eas.dtypes import DType
+from eas.base import dtypes, numerics
+from eas.base.dtypes import DType
+from eas.base.types import Space, Type
 from eas.ir import Arg, Inst, IRModule, Region, Value, make, verify
 from eas.ops import TABLE, Call, Op, evaluate
 from eas.passes import fold_constants, optimise, simplify_algebra
-from eas.schedule.cpu import prepared
-from eas.schedule.narrow_integers import narrow_integers
-from eas.types import Space, Type
+from eas.schedule.cpu_steps import prepared
+from eas.schedule.rewrite.narrow_integers import narrow_integers
 
 # The sign of a NaN, and which of two zeros is the smaller one, are nobody's promise.
 _UNSAID = ("signbit", "copysign", "bitcast", "fmin", "fmax")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eas.schedule.layouts import (
+from eas.schedule.gpu.layouts import (
     Conversion,
     Layout,
     Term,

@@ -12,8 +12,8 @@ from eas.kernel import Kernel
 from eas.lib.sizes import on_metal
 from eas.runtime import get_runtime
 from eas.runtime.metal import MetalRuntime
-from eas.schedule.metal_target import APPLE7
-from eas.torch_mps_stand_in import stand_in
+from eas.schedule.gpu.target import APPLE7
+from eas.torch.mps_stand_in import stand_in
 from tests.unit.fake_metal import NEEDS_EXTENSION
 
 pytestmark = NEEDS_EXTENSION

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from eas import loading
+from eas.base import loading
 from eas.metal_sim import toolchain
 from tests.unit.hang_scripts import run_script
 
@@ -55,7 +55,7 @@ assert imports == [], imports
 
 @pytest.mark.parametrize(
     "inside",
-    ["eas.kernel", "eas.analysis", "eas.frontend.lang_thread", "llvmlite.binding.dylib", "eas.runtime.launch_llvm"],
+    ["eas.kernel", "eas.analysis", "eas.frontend.lang.thread", "llvmlite.binding.dylib", "eas.runtime.native.launch_llvm"],
 )
 def test_a_signal_handler_launches_in_the_middle_of_an_import(inside, tmp_path):
     """The module of this name is being looked for, so that whoever imports it is half done."""
@@ -90,7 +90,7 @@ def test_fork_waits_for_an_import(tmp_path):
     (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(0.5)\nready = 1\n")
     run_script(f"""
         sys.path.insert(0, {str(tmp_path)!r})
-        from eas.loading import load
+        from eas.base.loading import load
         signal.signal(signal.SIGALRM, lambda *_: in_child(lambda: (load("slow_module"), __import__("slow_module").ready)))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         load("slow_module")
@@ -107,7 +107,7 @@ def test_errors_of_an_import_are_raised_where_it_was_asked_for(tmp_path, monkeyp
 
 
 def test_an_importing_thread_imports_itself(tmp_path, monkeypatch):
-    (tmp_path / "outer_module.py").write_text("import threading\nfrom eas.loading import load\nload('inner_module')\nname = threading.current_thread().name\n")
+    (tmp_path / "outer_module.py").write_text("import threading\nfrom eas.base.loading import load\nload('inner_module')\nname = threading.current_thread().name\n")
     (tmp_path / "inner_module.py").write_text("import threading\nname = threading.current_thread().name\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     loading.load("outer_module")

@@ -1,4 +1,4 @@
-"""Locks: each is made by `eas.locks`, a thread may meet one that it holds, and a child after fork has them free."""
+"""Locks: each is made by `eas.base.locks`, a thread may meet one that it holds, and a child after fork has them free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import eas
-from eas import locks
+from eas.base import locks
 from eas.metal_sim import toolchain
 from eas.runtime import get_runtime
 from eas.runtime.launch_queue import LaunchQueue, Span

@@ -11,16 +11,18 @@ import pytest
 import eas
 from benchmarks.long_kernels import SHAPES, load
 from eas import mk
-from eas.codegen import llvm, llvm_text, outline, repeats
-from eas.codegen.llvm_text import Reg, function
-from eas.codegen.msl_text import Scope
-from eas.errors import CompileError
-from eas.frontend.jumps import straighten
-from eas.frontend.nodes import HiddenNames
+from eas.base.errors import CompileError
+from eas.base.trampoline import evaluate, every, reached
+from eas.codegen.llvm.generate import generate as llvm
+from eas.codegen.llvm.generate import outline, repeats
+from eas.codegen.llvm.generate import text as llvm_text
+from eas.codegen.llvm.text import Reg, function
+from eas.codegen.msl.text import Scope
+from eas.frontend.syntax.jumps import straighten
+from eas.frontend.syntax.nodes import HiddenNames
 from eas.metal_sim import toolchain
-from eas.runtime import jit
-from eas.schedule import nests
-from eas.trampoline import evaluate, every, reached
+from eas.runtime.native import jit
+from eas.schedule.nest import partition as nests
 
 X = np.linspace(0, 1, 1 << 14, dtype=np.float32)
 needs_sim = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))

@@ -10,10 +10,10 @@ import pytest
 
 import eas
 from eas import mk
-from eas.facts import Fact
+from eas.base.facts import Fact
 from eas.ir import verify
-from eas.schedule import loop_kinds
-from eas.schedule.cpu import schedule
+from eas.schedule.cpu.loops import kinds as loop_kinds
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON
 from tests.unit.plain_hooks import load_source
 

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from eas.runtime import get_runtime, gpu_facts
-from eas.schedule.metal_target import newest_language
+from eas.runtime import get_runtime
+from eas.runtime.gpu import facts as gpu_facts
+from eas.schedule.gpu.target import newest_language
 
 
 @pytest.mark.parametrize(("macos", "language"), [("13.6.1", None), ("14.0", "3.1"), ("15.5", "3.2"), ("16.0", "3.2"), ("26.1", "4.0"), ("27", "4.0"), ("", None)])

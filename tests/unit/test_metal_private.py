@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 import eas
-from eas.runtime.metal_copies import Axis, joined
+from eas.runtime.gpu.copies import Axis, joined
 from tests.unit.fake_metal import NEEDS_EXTENSION
 
 START = """

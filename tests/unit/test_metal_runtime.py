@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eas.runtime.metal_failures import HINTS
+from eas.runtime.gpu.failures import HINTS
 from tests.unit.fake_metal import NEEDS_EXTENSION
 
 pytestmark = NEEDS_EXTENSION

@@ -9,7 +9,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.errors import SanitizerError
+from eas.base.errors import SanitizerError
 from eas.metal_sim import Library, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))

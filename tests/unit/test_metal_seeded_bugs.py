@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from eas.errors import SanitizerError
+from eas.base.errors import SanitizerError
 from eas.metal_sim import Library, toolchain
-from eas.runtime.host_cpu import host_cpu
+from eas.runtime.native.host_cpu import host_cpu
 from tests.unit.sanitizer_cases import CASES, LANE, UNSET, Case
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import eas.__main__ as cli
-from eas.errors import ArgumentError, EasError, GridError, LaunchError, LostWrite, SanitizerError
+from eas.base.errors import (
+    ArgumentError,
+    EasError,
+    GridError,
+    LaunchError,
+    LostWrite,
+    SanitizerError,
+)
 from eas.metal_sim import Library, MetalSourceError, native, toolchain
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"

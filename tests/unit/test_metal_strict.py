@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from eas.errors import EasError
+from eas.base.errors import EasError
 from eas.metal_sim import Library, toolchain
 from tests.unit import refused_texts, refused_types
 from tests.unit.refused_texts import HEAD, Row, whole

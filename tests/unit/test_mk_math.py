@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.errors import TypeMismatch
-from eas.types import Type
+from eas.base.errors import TypeMismatch
+from eas.base.types import Type
 from tests.unit.mk_kernels import elementwise, lines_of, ptr, refusal, run
 
 rng = np.random.default_rng(5)

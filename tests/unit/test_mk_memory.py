@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.errors import ShapeMismatch, TypeMismatch
+from eas.base.errors import ShapeMismatch, TypeMismatch
 from tests.unit.mk_kernels import lines_of, ptr, refusal, run
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.errors import DeviceAssertion, StaticAssertion, TypeMismatch
+from eas.base.errors import DeviceAssertion, StaticAssertion, TypeMismatch
+from eas.base.types import Type
 from eas.frontend.loops import RuntimeRange
 from eas.runtime.interp import execute
-from eas.types import Type
 from tests.unit.mk_kernels import lines_of, module_of, ptr, refusal, run
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.dtypes import DType
-from eas.errors import EasError, ShapeMismatch, TypeMismatch
+from eas.base.dtypes import DType
+from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
+from eas.base.types import Type
 from eas.frontend.values import Block
-from eas.types import Type
 from tests.unit.mk_kernels import elementwise, lines_of, ptr, refusal, run
 
 rng = np.random.default_rng(3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eas import mk, numerics
-from eas.errors import TypeMismatch
+from eas import mk
+from eas.base import numerics
+from eas.base.errors import TypeMismatch
 from tests.unit.mk_kernels import lines_of, refusal, run
 
 

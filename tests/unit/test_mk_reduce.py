@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.errors import ShapeMismatch, TypeMismatch
-from eas.types import Type
+from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base.types import Type
 from tests.unit.mk_kernels import lines_of, ptr, refusal, run, whole
 
 rng = np.random.default_rng(13)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eas import mk
-from eas.errors import EasError, ModeMismatch, ShapeMismatch, TypeMismatch
+from eas.base.errors import EasError, ModeMismatch, ShapeMismatch, TypeMismatch
 from tests.unit.mk_kernels import lines_of, ptr, refusal, run, whole
 
 rng = np.random.default_rng(11)

@@ -9,10 +9,10 @@ import pytest
 
 import eas
 from eas import mk
-from eas.codegen.msl_text import RESERVED, Scope
-from eas.indexing import Fact
+from eas.analysis.indexing import Fact
+from eas.codegen.msl.text import RESERVED, Scope
 from eas.runtime import get_runtime
-from eas.schedule.metal_target import APPLE9
+from eas.schedule.gpu.target import APPLE9
 
 F, I32, I64 = np.zeros(64, np.float32), np.zeros(64, np.int32), np.zeros(64, np.int64)
 DISJOINT = frozenset({Fact("disjoint")})
@@ -285,7 +285,7 @@ def test_messages_of_threads_are_those_of_the_interpreter(monkeypatch, capfd):
         monkeypatch.setenv("EAS_BACKEND", backend)
         talking_kernel(x, 4, _grid=2, BLOCK=4)
         x[2] = -1.0
-        with pytest.raises(eas.errors.DeviceAssertion) as caught:
+        with pytest.raises(eas.base.errors.DeviceAssertion) as caught:
             talking_kernel(x, 4, _grid=1, BLOCK=4)
         x[2] = 2.0
         lines.append((capfd.readouterr().out, str(caught.value)))

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.runtime import get_runtime
-from eas.schedule.metal_target import APPLE7, APPLE8, APPLE9
+from eas.schedule.gpu.target import APPLE7, APPLE8, APPLE9
 from tests.backend.formats import buffer, contents, poison, sample
 from tests.backend.test_atomics import UPDATES, check_update, meeting_kernel
 

@@ -10,7 +10,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.codegen.msl_text import RESERVED, Scope, kernel_name
+from eas.codegen.msl.text import RESERVED, Scope, kernel_name
 from eas.metal_sim import toolchain
 from eas.metal_sim.library import Library
 

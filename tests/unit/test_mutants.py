@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eas import dtypes
+from eas.base import dtypes
 from tools.mutants import MUTANTS
 from tools.mutate import planted
 

@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from eas.runtime import jit
-from eas.runtime.native_pool import num_threads, pool
-from eas.runtime.pool_llvm import pool_text
+from eas.runtime.native import jit
+from eas.runtime.native.pool import num_threads, pool
+from eas.runtime.native.pool_llvm import pool_text
 from tests.unit.native_kernels import COUNT, NAP, ORDER, RUNS, SCRATCH, THREADS
 
 pytest.importorskip("llvmlite")

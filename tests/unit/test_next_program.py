@@ -9,7 +9,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.irtext import print_module
+from eas.ir.text import print_module
 from tests.unit.fixed_target import scheduled
 
 pytest.importorskip("llvmlite")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eas import dtypes as dt
-from eas import numerics as nm
-from eas.dtypes import DType
-from eas.errors import TypeMismatch
+from eas.base import dtypes as dt
+from eas.base import numerics as nm
+from eas.base.dtypes import DType
+from eas.base.errors import TypeMismatch
 
 INTS = [d for d in dt.ALL if d.is_int]
 FLOATS = [d for d in dt.ALL if d.is_float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eas.ir import verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes import hoist_invariants
 from tests.unit.ir_texts import body_text, check, check_same, kernel
 

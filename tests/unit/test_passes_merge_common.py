@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eas.ir import verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes import merge_common
 from tests.unit.ir_texts import check, check_same
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import eas.passes as passes
-from eas.errors import InvalidIR
+from eas.base.errors import InvalidIR
 from eas.ir import IRModule, Loc, Region
 from tests.unit.ir_texts import body_text, kernel
 

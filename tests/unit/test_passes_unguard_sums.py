@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eas.ir import verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes.unguard_sums import unguard_sums
 from eas.runtime.interp import execute
 

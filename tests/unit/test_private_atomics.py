@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eas.ir import verify
-from eas.irtext import parse_module
-from eas.schedule.private_atomics import private_buffers
+from eas.ir.text import parse_module
+from eas.schedule.rewrite.private_atomics import private_buffers
 
 
 def found(body: str, bins: str = "ptr<i32> {noalias=true}"):

@@ -10,12 +10,12 @@ import pytest
 import eas
 from eas import mk
 from eas.ir import verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.lib.rows import argmax_kernel, cumsum_kernel
 from eas.lib.softmax import softmax_kernel
-from eas.schedule.metal import schedule_metal
-from eas.schedule.metal_target import APPLE7
-from eas.schedule.promote_registers import promote_registers
+from eas.schedule.gpu.promote_registers import promote_registers
+from eas.schedule.gpu.target import APPLE7
+from eas.schedule.gpu_steps import schedule_metal
 from tests.backend.test_shared_vectors import rows_kernel
 
 F32, I32 = np.zeros(1024, np.float32), np.zeros(1024, np.int32)

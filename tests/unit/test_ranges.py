@@ -8,10 +8,10 @@ import random
 import numpy as np
 import pytest
 
+from eas.analysis.ranges import Contiguity, Range, Ranges, dump, value_ranges
+from eas.analysis.ranges.transfer import transfer
 from eas.ir import verify, walk
-from eas.irtext import parse_module
-from eas.ranges import Contiguity, Range, Ranges, dump, value_ranges
-from eas.ranges.transfer import transfer
+from eas.ir.text import parse_module
 from tests.unit.observed_run import Overflow, Run
 from tests.unit.random_indices import random_arguments, random_module
 

@@ -7,10 +7,10 @@ import pytest
 
 import eas
 from eas import constexpr, mk
-from eas.facts import Fact
+from eas.base.facts import Fact
 from eas.ir import walk
-from eas.schedule.cpu import schedule
-from eas.schedule.reload_blocks import Body, reload_blocks
+from eas.schedule.cpu_steps import schedule
+from eas.schedule.rewrite.reload_blocks import Body, reload_blocks
 from eas.schedule.target import AVX2
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import eas
 from eas import mk
-from eas.errors import DeviceAssertion, EasError, LostWrite
+from eas.base.errors import DeviceAssertion, EasError, LostWrite
 from eas.runtime import get_runtime
 from tests.unit.fixed_target import possible_levels
 

@@ -9,8 +9,8 @@ import traceback
 
 import pytest
 
-from eas.errors import UnsupportedPython
-from eas.frontend.rewrite import SourceSpot, rewrite
+from eas.base.errors import UnsupportedPython
+from eas.frontend.syntax.rewrite import SourceSpot, rewrite
 from tests.unit.plain_hooks import PlainHooks, load_source
 from tests.unit.rewrite_cases import LOG, SAME, SINGLES, early_return, emit
 

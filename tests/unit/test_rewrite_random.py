@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from eas.frontend.rewrite import rewrite
+from eas.frontend.syntax.rewrite import rewrite
 from tests.unit.plain_hooks import PlainHooks, load_source
 
 NAMES = ["a", "b", "c", "d", "e"]  # d and e start unbound

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import eas.runtime as runtime_module
-from eas import config, errors
-from eas.irtext import parse_module
+from eas.base import config, errors
+from eas.ir.text import parse_module
 from eas.runtime import BACKENDS, NAMES, Runtime, UnknownBackend, get_runtime, require
 from eas.runtime.metal import MetalRuntime
 

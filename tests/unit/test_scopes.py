@@ -7,13 +7,13 @@ import pytest
 
 import eas
 from eas import mk
-from eas.irtext import parse_module
-from eas.schedule.lane_vectors import NotVectors
-from eas.schedule.lanes import Lanes, Plan
-from eas.schedule.loops import Program
-from eas.schedule.metal_target import DEFAULT
-from eas.schedule.scopes import ScopedTable, Scopes
-from eas.schedule.statements import Statements
+from eas.ir.text import parse_module
+from eas.schedule.cpu.lower import Program
+from eas.schedule.gpu.lanes import Lanes, Plan
+from eas.schedule.gpu.target import DEFAULT
+from eas.schedule.gpu.vectors import NotVectors
+from eas.schedule.nest.scopes import ScopedTable, Scopes
+from eas.schedule.nest.statements import Statements
 
 
 def test_a_table_is_what_it_was_before_the_scope():

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas.errors import BackendUnavailable
+from eas.base.errors import BackendUnavailable
 from eas.metal_sim import Library, binaries, toolchain
 from eas.metal_sim.old_files import remove_old_files
 from eas.runtime import disk_cache

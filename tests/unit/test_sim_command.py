@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eas.__main__ as cli
-from eas import dtypes, numerics
+from eas.base import dtypes, numerics
 from eas.metal_sim import command, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import eas.__main__ as cli
-from eas.errors import ArgumentError, EasError, SanitizerError, printable
+from eas.base.errors import ArgumentError, EasError, SanitizerError, printable
 from eas.metal_sim import Library, MetalSourceError, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eas.ir import verify
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from tests.unit.thread_harness import both, i32
 from tests.unit.thread_kernels import BINS, INPUT, SHARED, SLOTS, random_kernel
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from eas.errors import ModeMismatch, OutOfBounds
-from eas.irtext import parse_module
+from eas.base.errors import ModeMismatch, OutOfBounds
+from eas.ir.text import parse_module
 from eas.passes.spread_threads import spread_threads
 from eas.runtime.interp import execute
 from tests.unit.thread_harness import both, i32, kernel, names, spread_of

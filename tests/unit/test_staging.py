@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eas.errors import LostWrite
+from eas.base.errors import LostWrite
 from eas.interop.arguments import Staging, view
 
 

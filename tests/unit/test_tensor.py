@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 
-from eas import dtypes, errors
+from eas.base import dtypes, errors
 from eas.interop import devices
 from eas.interop.arguments import view
 from eas.interop.devices import UnknownDevice

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk
+from eas import mk
+from eas.base import dtypes
 from eas.interop import devices
 from eas.interop.pool import Pool, size_class
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eas import dtypes, errors
+from eas.base import dtypes, errors
 from eas.tensor import arange, empty, from_torch, ones, tensor, to_torch
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 import eas
 import eas.__main__ as cli
 from eas import mk
-from eas.autotune_report import Tried, table
+from eas.tools.autotune_report import Tried, table
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from eas.lib import torch_faces as faces  # noqa: E402
-from eas.torch_quick import quick  # noqa: E402
+from eas.lib.faces import torch as faces  # noqa: E402
+from eas.torch.quick import quick  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler (g++)")
 

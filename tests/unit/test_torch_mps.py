@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 import eas
-from eas import lib, mk, torch_mps_stand_in
+from eas import lib, mk
 from eas._torch_mps import TorchMpsRuntime, _words
-from eas.doctor import torch_layer
 from eas.interop import dlpack
 from eas.interop.torch_mps import chosen_layer
 from eas.interop.views import view
 from eas.lib import gradients
 from eas.runtime import debug, get_runtime
 from eas.runtime.metal import MetalRuntime
-from eas.torch_mps_stand_in import ShaderLibrary, stand_in
+from eas.command_line.doctor import torch_layer
+from eas.torch import mps_stand_in as torch_mps_stand_in
+from eas.torch.mps_stand_in import ShaderLibrary, stand_in
 from tests.unit.fake_metal import NEEDS_EXTENSION
 
 torch = pytest.importorskip("torch")
@@ -233,7 +234,7 @@ import sys, numpy as np, torch, eas
 from eas import doctor, lib
 lib.softmax(torch.randn(4, 4))
 doctor.report()
-assert "eas.torch_mps_stand_in" not in sys.modules
+assert "eas.torch.mps_stand_in" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

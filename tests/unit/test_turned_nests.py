@@ -7,9 +7,9 @@ import pytest
 
 import eas
 from eas import constexpr, mk
-from eas.facts import Fact
+from eas.base.facts import Fact
 from eas.ir import walk
-from eas.schedule.cpu import schedule
+from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON
 
 

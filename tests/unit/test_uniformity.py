@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from eas.analysis.uniformity import Uniformity, dump, is_uniform, uniformity
 from eas.ir import verify
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes.spread_threads import spread_threads
-from eas.uniformity import Uniformity, dump, is_uniform, uniformity
 
 
 def levels_of(

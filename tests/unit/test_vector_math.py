@@ -16,8 +16,9 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from eas import dtypes, ops
-from eas.codegen import vector_math as vm
+from eas import ops
+from eas.base import dtypes
+from eas.codegen.llvm.math import functions as vm
 from eas.testing import ulp_distance
 
 llvm.initialize_all_targets()

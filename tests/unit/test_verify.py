@@ -17,31 +17,21 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from eas import dtypes, lib
+from eas import lib
+from eas.base import dtypes
 from eas.ir import walk
 from eas.ops import TABLE, Trait
-from eas.runtime import get_runtime, gpu_facts
-from eas.schedule.metal_target import APPLE7, APPLE8, APPLE9
-from eas.verify import (
-    command,
-    corpus,
-    examples,
-    facts,
-    kept_facts,
-    library,
-    machine,
-    ops,
-    page,
-    plots,
-    raw_metal,
-    runner,
-    stages,
-)
+from eas.runtime import get_runtime
+from eas.runtime.gpu import facts as gpu_facts
+from eas.schedule.gpu.target import APPLE7, APPLE8, APPLE9
+from eas.verify import command, corpus, kept_facts, machine, page, plots, raw_metal, runner
+from eas.verify import stage_table as stages
 from eas.verify.events import Check, Events, Fact, Point, Recorder
-from eas.verify.refused_texts import REFUSED, TAKEN, whole
 from eas.verify.report import Report, read, table, write
 from eas.verify.runner import Outcome, run_job
-from eas.verify.stages import Job, Stage, plan
+from eas.verify.stage_table import Job, Stage, plan
+from eas.verify.stages import examples, facts, library, ops
+from eas.verify.stages.refused_texts import REFUSED, TAKEN, whole
 from tools import make_corpus
 
 POPEN = subprocess.Popen

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import eas
-from eas import dtypes, mk, warm_start
+from eas import mk
+from eas.base import dtypes
+from eas.base.types import Space, Type
 from eas.frontend.constexpr import Static
+from eas.launch import warm_start
 from eas.runtime import get_runtime
 from eas.runtime.disk_cache import default_cache
-from eas.types import Space, Type
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not get_runtime("cpu").is_available(), reason="needs the CPU backend")
@@ -78,7 +80,7 @@ try:
     kernels.failing(-x, y * 1, 32, BLOCK=32)
 except Exception as error:
     text = str(error)
-loaded = [m for m in ("eas.lowering", "eas.frontend.trace", "eas.schedule.cpu", "llvmlite") if m in sys.modules]
+loaded = [m for m in ("eas.lowering", "eas.frontend.trace", "eas.schedule.cpu_steps", "llvmlite") if m in sys.modules]
 print(json.dumps({"y0": float(y[0]), "z0": float(z[0]), "loaded": loaded, "error": text}))
 """
 
@@ -198,7 +200,7 @@ def tells(x):
 
 
 def asks_the_machine(x):
-    mk.store(x, 0, float(eas.runtime.host_cpu.num_threads()))
+    mk.store(x, 0, float(eas.runtime.native.host_cpu.num_threads()))
 
 
 def math_of_numpy(x):

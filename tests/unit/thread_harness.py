@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eas.ir import IRModule, verify, walk
-from eas.irtext import parse_module
+from eas.ir.text import parse_module
 from eas.passes.spread_threads import spread_threads
 from eas.runtime.interp import execute
 from tests.unit.thread_machine import run_threads

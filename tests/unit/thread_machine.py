@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from eas import numerics
+from eas.base import numerics
+from eas.base.types import Space, Type
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ops import Call, apply
 from eas.ops.machine import Buffer, Pointer
-from eas.types import Space, Type
 
 LANES = 32
 

@@ -1,0 +1,1 @@
+"""Scheduled IR -> LLVM text."""

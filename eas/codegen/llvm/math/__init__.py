@@ -1,0 +1,1 @@
+"""Elementary functions of vectors as LLVM text."""

@@ -1,0 +1,1 @@
+"""Matrix products and transposes as LLVM text."""

@@ -1,0 +1,94 @@
+"""Long kernels as several functions: some of LLVM's passes take time with the square of a function.
+
+A piece is a row of instructions of a region. Its text stays as it is: what it reads of what is around it are
+parameters of the same names, and what is read after it is returned and gets its name back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
+from eas.codegen.llvm.repeats import Repeats
+from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function
+from eas.ir import Inst, Region, Value, walk
+
+if TYPE_CHECKING:
+    from eas.codegen.llvm.generate import Emitter
+
+MOST = 15_000  # weight of a kernel that is one function
+_PIECE = 3000  # weight of one of several functions, at least
+_MOST_RESULTS = 64  # values that a function returns: to hand on more takes longer than a longer function does
+
+_SLOTS = ("scratch", "alloc_tg")  # stay where they are: a piece that needs one computes its address again
+
+
+class TooLong(Exception):
+    """A kernel has to be several functions."""
+
+
+class Outliner:
+    """Moves what an emitter has written into a function as soon as it is long enough."""
+
+    def __init__(self, emitter: Emitter, symbol: str) -> None:
+        self.emitter, self.t = emitter, emitter.t
+        self.symbol, self.count = symbol, 0
+        self.repeats = Repeats(emitter, symbol)
+
+    def region(self, region: Region) -> None:
+        """Emit the instructions of a region."""
+        t, body, first = self.t, region.body[:-1], 0
+        line, block, weight = len(t.lines), t.block, t.weight
+        last_use, enough = dict[Value, int](), weight + _PIECE
+        for at, inst in enumerate(body):
+            if not self.repeats.emit(inst):
+                self.emitter.inst(inst)
+            if at == first and inst.op.name in _SLOTS:
+                first, line, weight, enough = at + 1, len(t.lines), t.weight, t.weight + _PIECE
+            if t.weight < enough:
+                continue
+            last_use = last_use or _last_uses(region)
+            piece = body[first : at + 1]
+            used_later = [v for made in piece for v in made.outs if last_use.get(v, 0) > at]
+            if len(used_later) > _MOST_RESULTS:
+                enough = t.weight + _PIECE // 2
+                continue
+            written = "\n".join(t.lines[line:]).replace(f" %{block} ]", " %entry ]")  # in phis
+            del t.lines[line:]
+            t.block, t.weight = block, weight
+            self._call(piece, written, used_later)
+            first, line, enough = at + 1, len(t.lines), weight + _PIECE
+
+    def _call(self, piece: Sequence[Inst], written: str, used_later: Sequence[Value]) -> None:
+        """Call a new function of what was written."""
+        self.count += 1
+        symbol = f"{self.symbol}_part{self.count}"
+        slots = [f"  {name} = {self.emitter.slots[name]}" for name in free_names(written) if name in self.emitter.slots]
+        written = "\n".join([*slots, written])
+        arguments, results = self._arguments(piece, written), self._results(used_later, written)
+        self.t.helpers[symbol] = function(symbol, f"noinline {LOOP_FUNCTION}", arguments, [written], results)
+        self.t.call_function(symbol, arguments, results)
+
+    def _arguments(self, piece: Sequence[Inst], written: str) -> list[Reg]:
+        """What a piece reads and does not define."""
+        regs = (self.emitter.regs.get(v) for v in (*(a.value for a in self.emitter.module.args), *_used(piece)))
+        kinds = AROUND | {r.text: r for r in regs if r is not None}
+        return [kinds[name] for name in free_names(written)]
+
+    def _results(self, values: Sequence[Value], written: str) -> list[Reg]:
+        """The registers of values that were written here."""
+        defined = defined_names(written)
+        regs = (self.emitter.regs[v] for v in values)
+        return list({r.text: r for r in regs if r.text in defined}.values())
+
+def _used(piece: Sequence[Inst]) -> list[Value]:
+    return [v for inst in piece for part in (inst, *(p for r in inst.regions for p in walk(r))) for v in part.operands]
+
+
+def _last_uses(region: Region) -> dict[Value, int]:
+    """The place in a region of the last instruction that uses a value."""
+    return {v: at for at, inst in enumerate(region.body) for v in _used([inst])}
+
+
+__all__ = ["MOST", "Outliner", "TooLong"]

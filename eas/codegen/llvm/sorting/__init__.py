@@ -1,0 +1,1 @@
+"""Sorting networks as LLVM text."""

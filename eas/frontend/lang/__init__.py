@@ -1,0 +1,1 @@
+"""The functions of the language, one family a file."""

@@ -1,0 +1,1 @@
+"""What a kernel reads from outside, as keys that change with it."""

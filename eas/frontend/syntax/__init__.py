@@ -1,0 +1,1 @@
+"""Rewrites a kernel's Python syntax into functional form."""

@@ -1,0 +1,1 @@
+"""What lies between a call of a kernel and its compiled code."""

@@ -1,0 +1,1 @@
+"""One function for every kind of array: NumPy, eas.Tensor, torch."""

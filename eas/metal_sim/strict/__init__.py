@@ -1,0 +1,1 @@
+"""What Apple's compiler refuses and clang takes, refused with the line."""

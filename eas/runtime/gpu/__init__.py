@@ -1,0 +1,1 @@
+"""The Metal runtime's own parts: memory, copies, launches, failures, facts of the GPU."""

@@ -1,0 +1,1 @@
+"""The CPU runtime's own parts: JIT, loader, worker pool, native launcher."""

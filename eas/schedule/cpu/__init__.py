@@ -1,0 +1,1 @@
+"""Nests -> loops over lanes: the lowering of one program for a CPU."""

@@ -1,0 +1,1 @@
+"""The kinds of loops that one nest becomes on a CPU."""

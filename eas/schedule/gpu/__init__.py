@@ -1,0 +1,1 @@
+"""Nests -> lane IR: a program spread over the threads of a Metal threadgroup."""

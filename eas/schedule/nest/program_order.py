@@ -1,0 +1,140 @@
+"""In which order elements and programs run: along the axis on which neighbours are neighbours in memory.
+
+A tile of a matrix has short pieces of many rows, each on a page of its own. A thread that gets several tiles
+side by side walks along their common rows instead, as a loop over the whole matrix would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eas.base.trampoline import reached
+from eas.ir import Inst, IRModule, Trait, Value, walk
+from eas.schedule.nest.axis_steps import AxisSteps
+from eas.schedule.nest.one_walk import is_one_walk
+from eas.schedule.nest.partition import FOLDS
+
+_LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
+_LONGEST_WALK = 1 << 16  # elements of a row that goes on through tiles
+_NEAR = (0, 1, 2, 3, 4)  # steps of a row that goes through whole lines of the cache, or nearly so
+
+
+def order_nests(module: IRModule) -> IRModule:
+    """Note in each plain nest of a partitioned module the order of its axes, where it is not that of its shape."""
+    steps = AxisSteps(module)
+    body = tuple(_ordered(inst, steps) if inst.op.name == "nest" else inst for inst in module.body.body)
+    return module.with_body(replace(module.body, body=body))
+
+
+def _ordered(nest: Inst, steps: AxisSteps) -> Inst:
+    """The nest with the axis last along which most of its memory has neighbours."""
+    rank, pointers = len(nest["shape"]), _pointers(nest)
+    if rank < 2 or not pointers or not _is_plain_nest(nest) or _reads_scratch(nest, steps):
+        return nest
+    written = {inst.operands[0] for inst in nest.regions[0].body if inst.op.name == "store"}
+
+    def count(axis: int) -> int:
+        return sum(steps.along(p, axis) == 1 for p in pointers)
+
+    best = max(range(rank), key=lambda axis: (count(axis), axis))
+    if count(best) == count(rank - 1) or any(steps.along(p, best) != 1 for p in written):
+        return nest
+    order = (*(axis for axis in range(rank) if axis != best), best)
+    return replace(nest, attrs=tuple(sorted({**dict(nest.attrs), "order": order}.items())))
+
+
+def order_programs(module: IRModule) -> IRModule:
+    """Note in a partitioned module of one plain nest that its rows go through neighbouring programs."""
+    nests = [inst for inst in module.body.body if inst.op.name == "nest"]
+    rest = [inst for inst in module.body.body[:-1] if inst.op.name != "nest"]
+    if len(nests) != 1 or not all(inst.op.is_pure and not inst.regions for inst in rest):
+        return module
+    (nest,) = nests
+    shape = nest["shape"]
+    if len(shape) > 2 or not _is_plain_nest(nest):
+        return module
+    *first, last = axes_of(nest)
+    rows = math.prod(shape[axis] for axis in first)
+    steps, pointers = AxisSteps(module), _pointers(nest)
+    longest = _LONG_ROW if rows > 1 else _LONGEST_WALK
+    if not pointers or shape[last] * max(p.dtype.nbytes for p in pointers) >= longest:
+        return module
+    if any(p.shape != shape or steps.along(p, last) not in _NEAR for p in pointers):
+        return module
+    walks = [axis for axis in (0, 1) if is_one_walk(nest, steps, axis, last)]
+    programs = walks or {axis for p in pointers for axis in _programs(p, last, steps)}
+    if len(programs) != 1 or (rows == 1 and not walks):
+        return module
+    (program,) = programs
+    if program > 1:
+        return module
+    side_by_side = _LONGEST_WALK // shape[last] if walks else 1
+    return module.with_attrs(rows=rows, walk=side_by_side, **({"axis_1_first": True} if program == 1 else {}))
+
+
+def axes_of(nest: Inst) -> tuple[int, ...]:
+    """The axes of a nest from the outermost loop to the lanes."""
+    return tuple(dict(nest.attrs).get("order") or range(len(nest["shape"])))
+
+
+def _pointers(nest: Inst) -> set[Value]:
+    return {inst.operands[0] for inst in walk(nest.regions[0]) if inst.op.name in ("load", "store")}
+
+
+def _is_plain_nest(nest: Inst) -> bool:
+    return not nest.outs and all(_is_plain(inst) for inst in walk(nest.regions[0]))
+
+
+def _is_plain(inst: Inst) -> bool:
+    if inst.op.name in ("load", "store", "yield"):
+        return True
+    return inst.op.is_pure and not inst.regions and inst.op.name not in FOLDS and not inst.op.has(Trait.CONVERGENT)
+
+
+def _reads_scratch(nest: Inst, steps: AxisSteps) -> bool:
+    """Whether blocks of other nests are read, which lie along their last axis."""
+    inside = {out for inst in walk(nest.regions[0]) for out in inst.outs}
+
+    def outer(values: Sequence[Value]) -> list[Value]:
+        return [v for v in values if v not in inside and v.shape]
+
+    def behind(value: Value) -> list[Value]:
+        maker = steps.makers.get(value)
+        return outer(maker.operands) if maker is not None and maker.op.is_pure else []
+
+    used = outer([v for inst in walk(nest.regions[0]) for v in inst.operands])
+    return any(v not in steps.makers or not steps.makers[v].op.is_pure for v in reached(used, behind))
+
+
+def _programs(value: Value, axis: int, steps: AxisSteps) -> set[int]:
+    """The program ids in the numbers that are added to positions along an axis."""
+    starts: list[Value] = []
+
+    def behind(place: tuple[Value, int]) -> list[tuple[Value, int]]:
+        value, axis = place
+        inst = steps.makers.get(value)
+        if inst is None or not inst.op.is_pure or steps.along(value, axis) == 0:
+            return []
+        if inst.op.name == "broadcast":
+            return [(inst.operands[0], axis - (len(value.shape) - len(inst.operands[0].shape)))]
+        if inst.op.name == "expand_dims":
+            return [(inst.operands[0], axis - (axis > inst["axis"] % len(value.shape)))]
+        if inst.op.name == "add":
+            for start, moving in (inst.operands, inst.operands[::-1]):
+                if steps.along(moving, axis) == 1 and not steps.of(start):
+                    starts.append(start)
+                    return [(moving, axis)]
+        return [(v, axis) for v in inst.operands]
+
+    for _ in reached([(value, axis)], behind):
+        pass
+    return _ids(starts, steps)
+
+
+def _ids(values: Sequence[Value], steps: AxisSteps) -> set[int]:
+    """The program ids that values are computed from."""
+    pure = {v: inst for v, inst in steps.makers.items() if inst.op.is_pure}
+    found = [pure[v] for v in reached(values, lambda v: pure[v].operands if v in pure else ()) if v in pure]
+    return {inst["axis"] for inst in found if inst.op.name == "program_id"}

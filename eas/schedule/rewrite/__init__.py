@@ -1,0 +1,1 @@
+"""Block IR -> block IR: the steps of the CPU schedule before blocks become nests."""

@@ -1,0 +1,104 @@
+"""Read a block from memory again instead of keeping a copy in scratch across a reduction of it."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from dataclasses import replace
+
+from eas.analysis.effects import Memory
+from eas.analysis.indexing import analyse
+from eas.ir import Inst, IRModule, Region, Trait, Value, walk
+
+
+def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
+    """Each use of a loaded block that waits for a reduction of the same block has a load of its own.
+
+    Also which load each of these repeats, so that the partition keeps them apart. The row is in the cache either way; a copy would be written, read and take as much of it again.
+    Only for whole words in memory that nobody writes, read in runs.
+    """
+    users = users_of(module)
+    if not any(_is_block_of_words(inst, users) for inst in walk(module.body)):
+        return module, {}
+    facts = LoadFacts(module, users)
+    copies: dict[Inst, Inst] = {}
+    return module.with_body(_reloaded(module.body, facts, copies)), copies
+
+
+def users_of(module: IRModule) -> dict[Value, list[Inst]]:
+    """Who reads each value."""
+    users: dict[Value, list[Inst]] = {}
+    for inst in walk(module.body):
+        for operand in inst.operands:
+            users.setdefault(operand, []).append(inst)
+    return users
+
+
+class LoadFacts:
+    """What is known of the loads of a module."""
+
+    def __init__(self, module: IRModule, users: dict[Value, list[Inst]]) -> None:
+        self.users = users
+        self._memory, self._accesses = Memory(module), analyse(module)
+        self.producer = {out: inst for inst in walk(module.body) for out in inst.outs}
+
+    def may_repeat(self, load: Inst) -> bool:
+        """Whether neighbours in memory are read, which nobody writes, and nobody needs more than one of them at a time."""
+        if not _is_block_of_words(load, self.users):
+            return False
+        (access,) = self._accesses.of(load)
+        is_run = access.is_affine and access.contiguous_axis == len(load.out.shape) - 1
+        return is_run and self._memory.is_stable(self._memory.place(load.operands[0], self.producer))
+
+
+def _reloaded(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Region:
+    """The region and those inside it, with the loads repeated; `copies` learns which."""
+    wanted: dict[Inst, list[Inst]] = {}
+    body = Body(region.body)
+    for load in region.body:
+        if facts.may_repeat(load):
+            for user in body.waiting(load, facts.users.get(load.out, [])):
+                wanted.setdefault(user, []).append(load)
+    made: list[Inst] = []
+    for inst in region.body:
+        for load in wanted.get(inst, ()):
+            again = replace(load, outs=(Value(load.out.type, load.out.hint),), attrs=tuple(sorted({**dict(load.attrs), "again": True}.items())))
+            copies[again] = load
+            made.append(again)
+            inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))
+        if inst.op.name in ("for", "while", "if"):
+            inst = replace(inst, regions=tuple(_reloaded(r, facts, copies) for r in inst.regions))
+        made.append(inst)
+    return replace(region, body=tuple(made))
+
+
+def _is_block_of_words(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
+    """A block of words of which nobody needs more than one element at a time."""
+    if inst.op.name != "load" or not inst.out.shape or inst.out.dtype.nbytes < 4:
+        return False
+    return all(u.op.name == "reduce" or u.op.has(Trait.ELEMENTWISE) for u in users.get(inst.out, ()))
+
+
+class Body:
+    """The instructions of a region, each with what it needs."""
+
+    def __init__(self, body: tuple[Inst, ...]) -> None:
+        self.insts, self.place = body, {inst: at for at, inst in enumerate(body)}
+        self.needed = [{v for part in walk(Region((), (inst,))) for v in part.operands} for inst in body]
+        self.reductions = [at for at, inst in enumerate(body) if inst.op.name == "reduce"]
+
+    def waiting(self, load: Inst, users: list[Inst]) -> list[Inst]:
+        """The users that need the result of a reduction which needs the block; none if a user stands further inside."""
+        plain = [u for u in users if u.op.name != "reduce"]
+        if not plain or not all(u in self.place for u in plain):
+            return []
+        first, last = self.place[load], max(self.place[u] for u in plain)
+        if bisect(self.reductions, first) == bisect(self.reductions, last):
+            return []
+        near: set[Value] = set(load.outs)
+        after: set[Value] = set()
+        for inst, needed in zip(self.insts[first:last], self.needed[first:last], strict=True):
+            if needed & after or (inst.op.name == "reduce" and needed & near):
+                after.update(inst.outs)
+            elif needed & near:
+                near.update(inst.outs)
+        return [u for u in plain if any(v in after for v in u.operands)]

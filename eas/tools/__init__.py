@@ -1,0 +1,1 @@
+"""What users run beside kernels: autotune, pictures in notebooks."""

@@ -1,0 +1,1 @@
+"""The stages of `python -m eas verify`, one a file."""
