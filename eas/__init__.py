@@ -55,21 +55,21 @@ if TYPE_CHECKING:
 # Where a public name comes from; it is imported when somebody first asks for it.
 _HOMES = {
     "CompiledKernel": "eas.compiler",
-    "Config": "eas.autotune",
+    "Config": "eas.tools.autotune",
     "Event": "eas.runtime.streams",
-    "Graph": "eas.capture",
+    "Graph": "eas.launch.capture",
     "Profile": "eas.runtime.profiling",
     "Kernel": "eas.kernel",
     "Stream": "eas.runtime.streams",
-    "autotune": "eas.autotune",
-    "capture": "eas.capture",
+    "autotune": "eas.tools.autotune",
+    "capture": "eas.launch.capture",
     "constexpr": "eas.frontend.constexpr",
     "current_stream": "eas.runtime.streams",
     "explain": "eas.explain",
     "kernel": "eas.kernel",
     "profile": "eas.runtime.profiling",
     "synchronize": "eas.runtime",
-    "torch_op": "eas.torch_op",
+    "torch_op": "eas.torch.op",
 } | dict.fromkeys(
     [
         "MemoryStats", "Tensor", "arange", "empty", "empty_cache", "empty_like", "from_dlpack", "from_numpy",

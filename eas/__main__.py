@@ -50,7 +50,9 @@ def _run_of(command: str, parsers: dict[str, argparse.ArgumentParser]) -> Callab
 
 
 def _doctor() -> int:
-    from eas.command_line import doctor  # looks for torch and compilers, which `env` must not wait for
+    from eas.command_line import (
+        doctor,  # looks for torch and compilers, which `env` must not wait for
+    )
 
     print(doctor.report())
     return 0

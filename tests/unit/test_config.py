@@ -11,7 +11,7 @@ import pytest
 from eas.base import config
 from eas.base.errors import EasError
 
-EAS = Path(config.__file__).parent
+EAS = Path(config.__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)

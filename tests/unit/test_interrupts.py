@@ -194,7 +194,7 @@ def test_handlers_that_do_not_raise_run_in_time_and_may_launch():
 
 def test_scratch_of_a_launch_survives_one_in_a_handler():
     run_script("""
-        from eas.runtime import jit
+        from eas.runtime.native import jit
         from eas.runtime.native.pool import pool
         from tests.unit.native_kernels import SCRATCH, per_program, slot
         text = SCRATCH.replace("store i64 %seen", "%nap = call i32 @usleep(i32 500)\\n  store i64 %seen").replace("define void", "declare i32 @usleep(i32)\\ndefine void", 1)
@@ -273,7 +273,8 @@ def test_other_backends_are_interrupted(on):
 def test_a_compilation_that_was_interrupted_anywhere_leaves_nothing_behind(on):
     run_script("""
         import random
-        from eas import locks, mk
+        from eas import mk
+        from eas.base import locks
         from eas.frontend.active import is_tracing
         from tests.unit.hang_scripts import sum_rows
         x = np.arange(200, dtype=np.float32).reshape(4, 50)
@@ -318,7 +319,7 @@ def test_a_compilation_that_was_interrupted_anywhere_leaves_nothing_behind(on):
 
 def test_a_long_compilation_is_interrupted():
     interrupts("""
-    from eas.runtime import jit
+    from eas.runtime.native import jit
     from tests.unit.hang_scripts import long_text
     jit.compile_object("define void @f() { ret void }")
     text = long_text(2500)

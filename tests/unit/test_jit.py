@@ -140,7 +140,7 @@ def test_damaged_cache_entries_are_compiled_again(damage):
 def test_warm_start_does_not_import_llvmlite():
     script = textwrap.dedent("""
         import ctypes, sys
-        from eas.runtime import jit
+        from eas.runtime.native import jit
         from tests.unit.test_jit import SQUARE
         code = jit.load(SQUARE)
         print(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("square"))(5), "llvmlite.binding" in sys.modules)

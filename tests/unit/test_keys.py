@@ -20,7 +20,7 @@ from eas.runtime.native import jit
 from eas.runtime.native.host_cpu import HostCpu
 from eas.schedule.target import AVX2, AVX512
 
-autotune = importlib.import_module("eas.autotune")  # the package gives the decorator under this name
+autotune = importlib.import_module("eas.tools.autotune")  # the package gives the decorator under this name
 X = Type(dtypes.f32, (), Space.DEVICE)
 FIELDS = [(kind, field) for kind in vars(keys).values() if inspect.isclass(kind) and issubclass(kind, tuple) and kind is not NamedTuple for field in getattr(kind, "_fields", ())]
 

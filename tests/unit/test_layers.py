@@ -29,7 +29,7 @@ tensor
 torch
 lib
 testing
-__init__ __main__ verify command_line
+__init__ __main__ errors dtypes verify command_line
 """
 
 # path:function -> why it is one idea although it is long; empty is the goal.

@@ -13,8 +13,8 @@ from benchmarks.long_kernels import SHAPES, load
 from eas import mk
 from eas.base.errors import CompileError
 from eas.base.trampoline import evaluate, every, reached
+from eas.codegen.llvm import outline, repeats
 from eas.codegen.llvm.generate import generate as llvm
-from eas.codegen.llvm.generate import outline, repeats
 from eas.codegen.llvm.generate import text as llvm_text
 from eas.codegen.llvm.text import Reg, function
 from eas.codegen.msl.text import Scope

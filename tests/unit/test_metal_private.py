@@ -140,7 +140,7 @@ def test_arithmetic_on_private_tensors_of_the_software_metal():
 @NEEDS_EXTENSION
 def test_every_dtype_and_odd_offsets_are_copied_exactly():
     run("""
-        from eas import dtypes
+        from eas.base import dtypes
         for dtype in dtypes.ALL:
             if dtype is dtypes.f64:
                 continue

@@ -125,7 +125,7 @@ add_kernel(page, page, page, 100, BLOCK=128)
 
 def test_dlpack_shares_buffers_both_ways():
     run("""
-        from eas import dtypes
+        from eas.base import dtypes
         from eas.interop.dlpack import _content
         metal = runtime.extension()
         x = eas.tensor(np.arange(24, dtype=np.float32).reshape(4, 6), device="mps")
@@ -402,7 +402,7 @@ def test_a_forked_child_is_told():
 def test_text_is_made_for_the_gpu_and_what_was_measured_on_it(family, name, tmp_path):
     script = """
         from eas.lib.matmul import matmul_kernel
-        from eas.runtime import gpu_facts
+        from eas.runtime.gpu import facts as gpu_facts
         a, b = (np.random.default_rng(k).integers(-3, 4, (32, 32)).astype(np.float32) for k in (0, 1))
         x, y, z = (eas.tensor(v, device="mps") for v in (a, b, np.zeros_like(a)))
         for _ in range(20):  # also those that are repeated natively

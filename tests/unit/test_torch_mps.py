@@ -13,13 +13,13 @@ import pytest
 import eas
 from eas import lib, mk
 from eas._torch_mps import TorchMpsRuntime, _words
+from eas.command_line.doctor import torch_layer
 from eas.interop import dlpack
 from eas.interop.torch_mps import chosen_layer
 from eas.interop.views import view
 from eas.lib import gradients
 from eas.runtime import debug, get_runtime
 from eas.runtime.metal import MetalRuntime
-from eas.command_line.doctor import torch_layer
 from eas.torch import mps_stand_in as torch_mps_stand_in
 from eas.torch.mps_stand_in import ShaderLibrary, stand_in
 from tests.unit.fake_metal import NEEDS_EXTENSION
@@ -231,7 +231,8 @@ def test_nobody_but_tests_and_verify_loads_the_stand_in():
     """Ordinary use does not: torch tensors, doctor, a launch that is refused because torch has no MPS."""
     script = """
 import sys, numpy as np, torch, eas
-from eas import doctor, lib
+from eas import lib
+from eas.command_line import doctor
 lib.softmax(torch.randn(4, 4))
 doctor.report()
 assert "eas.torch.mps_stand_in" not in sys.modules

@@ -57,7 +57,7 @@ class Walk:
             return self._container(value, depth - 1)
         if isinstance(value, FunctionType):
             return self._function(value)
-        if kind.__module__ in ("eas.kernel", "eas.autotune") and hasattr(value, "__eas_kernel_function__"):
+        if kind.__module__ in ("eas.kernel", "eas.tools.autotune") and hasattr(value, "__eas_kernel_function__"):
             return f"kernel {self.value(value.__eas_kernel_function__, depth - 1)}"
         return _leaf(value)
 
