@@ -186,7 +186,7 @@ def _summary_key(identity: Identity) -> str:
 
 def _variant_key(identity: Identity, form: keys.Form, target: CpuTarget) -> str:
     facts = tuple(sorted(map(str, form.facts)))
-    return "native " + keys.disk_key(keys.VariantKey(identity.key, facts, form.settings.noopt, form.settings.check_bounds, str(target)))
+    return "native " + keys.disk_key(keys.VariantKey(identity.key, facts, form.settings.noopt, form.settings.check_bounds, form.settings.without, str(target)))
 
 
 # --- summaries ------------------------------------------------------------------------------------

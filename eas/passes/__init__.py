@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eas.base import config
-from eas.base.errors import EasError, InvalidIR
-from eas.ir import IRModule, verify
+from eas.ir import IRModule
 from eas.passes.eliminate_dead import eliminate_dead
 from eas.passes.fold_constants import fold_constants
 from eas.passes.fold_masks import fold_masks
@@ -17,6 +16,7 @@ from eas.passes.fuse_fma import fuse_fma
 from eas.passes.hoist_invariants import hoist_invariants
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
+from eas.passes.steps import verify_after
 
 __all__ = [
     "OPTIONAL",
@@ -64,7 +64,7 @@ def optimise(module: IRModule, noopt: bool = False, observe: Observer | None = N
     `noopt` leaves the optional passes out; `observe` hears of every pass that changed something.
     """
     passes = REQUIRED if noopt else pipeline()
-    must_verify = config.verify()
+    must_verify = config.verify() > 0
     idle = 0  # passes in a row that found nothing: once that is all of them, more is no use
     for run in passes * MAX_ROUNDS:
         if idle == len(passes):
@@ -72,14 +72,8 @@ def optimise(module: IRModule, noopt: bool = False, observe: Observer | None = N
         before, module = module, run(module)
         idle = idle + 1 if module is before else 0
         if module is not before and must_verify:
-            _verify_after(run.__name__, module)
+            verify_after(run.__name__, module)
         if module is not before and observe is not None:
             observe(run.__name__, module)
     return module
 
-
-def _verify_after(name: str, module: IRModule) -> None:
-    try:
-        verify(module)
-    except EasError as error:
-        raise InvalidIR(f"after {name}: {error.message}", hint=error.hint, loc=error.loc) from error

@@ -49,6 +49,8 @@ class VariantKey(NamedTuple):
     facts: tuple[str, ...]
     noopt: bool
     check_bounds: bool
+    without: tuple[str, ...]
+    """Steps that were left out."""
     target: str
     """What the code generator was told of the CPU."""
 
@@ -103,11 +105,13 @@ class Settings(NamedTuple):
     check_bounds: bool
     cpu: str
     """`EAS_CPU`, the level that code is made for."""
+    without: tuple[str, ...] = ()
+    """`EAS_WITHOUT`, the steps that are left out."""
 
 
 def settings_now() -> Settings:
     """The settings of a launch that begins now."""
-    return Settings(setting_now(config.noopt), setting_now(config.check_bounds), setting_now(config.cpu))
+    return Settings(setting_now(config.noopt), setting_now(config.check_bounds), setting_now(config.cpu), setting_now(config.without))
 
 
 class Form(NamedTuple):

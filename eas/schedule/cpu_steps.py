@@ -1,8 +1,10 @@
-"""The list of steps from an optimised module to scheduled IR for a CPU."""
+"""The steps from an optimised module to scheduled IR for a CPU: the table, and what its steps tell each other."""
 
 from __future__ import annotations
 
-from eas.ir import IRModule
+from dataclasses import dataclass, field
+
+from eas.ir import Inst, IRModule
 from eas.passes.carry_offsets import carry_offsets
 from eas.passes.derive_inductions import derive_inductions
 from eas.passes.eliminate_dead import eliminate_dead
@@ -11,6 +13,7 @@ from eas.passes.join_quotients import join_quotients
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
 from eas.passes.spread_threads import spread_threads
+from eas.passes.steps import Step, plain, run_steps
 from eas.passes.unguard_sums import unguard_sums
 from eas.schedule.cpu.loops.prefixes import is_in_order
 from eas.schedule.cpu.lower import lower_nests
@@ -34,36 +37,134 @@ from eas.schedule.rewrite.repeated_loads import mark_repeated_loads
 from eas.schedule.rewrite.turn_stores import turn_stores
 from eas.schedule.rewrite.unroll_taps import unroll_taps
 from eas.schedule.rewrite.widen_loads import widen_loads
-from eas.schedule.target import CpuTarget
+from eas.schedule.target import AVX2, CpuTarget
 
 
-def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False) -> IRModule:
-    """Loops over lanes, ready for the code generator; with single loads where each is to be checked."""
-    module = prepared(check_gathers(module) if check_bounds else module)
-    private = () if check_bounds else private_buffers(module)
-    if not check_bounds:
-        module = contract_loops(module, target)
-        module = join_programs(module, near_loops(module, target))
-    module = turn_stores(_with_wide_loops(module, target))
-    module, copies = recompute_blocks(*reload_blocks(module))
-    module = mark_element_loops(mark_repeated_loads(module))
-    module = partition(module, is_in_order, copies, hoists=True, one_by_one=True, near=near_loops(module, target))
-    module = split_offsets(lower_nests(order_programs(order_nests(module)), target))
-    return module.with_attrs(private=private) if private else module
+@dataclass
+class CpuRecord:
+    """What the steps of one CPU schedule know beside the module."""
+
+    target: CpuTarget
+    check_bounds: bool = False
+    private: tuple[tuple[int, str, int], ...] = ()
+    """Buffers that threads may add up in copies of: (argument, kind of atomic, elements changed)."""
+    copies: dict[Inst, Inst] = field(default_factory=dict)
+    """Loads that repeat another one, so that the partition keeps the two apart."""
+    _near: tuple[IRModule, frozenset[Inst]] | None = None
+
+    def near(self, module: IRModule) -> frozenset[Inst]:
+        """Loops that come back to the memory they read; found once as long as the module stays the same."""
+        if self._near is None or self._near[0] is not module:
+            self._near = (module, near_loops(module, self.target))
+        return self._near[1]
 
 
-def _with_wide_loops(module: IRModule, target: CpuTarget) -> IRModule:
+def _is_checked(module: IRModule, record: CpuRecord) -> bool:
+    return record.check_bounds
+
+
+def _is_unchecked(module: IRModule, record: CpuRecord) -> bool:
+    """Loads and stores that are checked one by one stay apart."""
+    return not record.check_bounds
+
+
+def _is_of_threads(module: IRModule, record: CpuRecord) -> bool:
+    return module.mode == "thread"
+
+
+def _carry_offsets(module: IRModule, record: CpuRecord) -> IRModule:
+    """Loops and branches that carry pointers, blocks of them too, carry their distances from a buffer instead."""
+    return carry_offsets(module, blocks=True)
+
+
+def _private_atomics(module: IRModule, record: CpuRecord) -> IRModule:
+    """Note the buffers that a kernel only changes by one kind of atomic: each thread changes a copy (privatise)."""
+    record.private = private_buffers(module)
+    return module
+
+
+def _contract_loops(module: IRModule, record: CpuRecord) -> IRModule:
+    """Loops of `acc = dot(load, load, acc)` become one contraction over all of k (packed panels, register blocking)."""
+    return contract_loops(module, record.target)
+
+
+def _join_programs(module: IRModule, record: CpuRecord) -> IRModule:
+    """Programs side by side that read the same blocks run together (unroll-and-jam over the grid)."""
+    return join_programs(module, record.near(module))
+
+
+def _widen_tap_loads(module: IRModule, record: CpuRecord) -> IRModule:
     """Loops over taps load what they combine with a tile for each of its elements; masks that they do not change are made before."""
-    wide = widen_loads(module, near_loops(module, target))
+    wide = widen_loads(module, record.near(module))
     return module if wide is module else eliminate_dead(merge_common(hoist_invariants(wide)))
 
 
+def _reload_blocks(module: IRModule, record: CpuRecord) -> IRModule:
+    """Read a block again instead of keeping it in scratch across a reduction of it (rematerialise)."""
+    module, record.copies = reload_blocks(module)
+    return module
+
+
+def _recompute_blocks(module: IRModule, record: CpuRecord) -> IRModule:
+    """Compute a cheap block again instead of keeping it in scratch across a reduction of it (rematerialise)."""
+    module, record.copies = recompute_blocks(module, record.copies)
+    return module
+
+
+def _partition(module: IRModule, record: CpuRecord) -> IRModule:
+    """Block instructions that run together become loop nests (fusion)."""
+    return partition(module, is_in_order, record.copies, hoists=True, one_by_one=True, near=record.near(module))
+
+
+def _lower_nests(module: IRModule, record: CpuRecord) -> IRModule:
+    """Nests become loops over lanes, blocks that cross nests live in scratch (strip-mine, vectorise)."""
+    module = lower_nests(module, record.target)
+    return module.with_attrs(private=record.private) if record.private else module
+
+
+
+
+CPU_STEPS: tuple[Step[CpuRecord], ...] = (
+    plain(check_gathers, when=_is_checked, is_optional=False),
+    plain(spread_threads, when=_is_of_threads, is_optional=False),
+    plain(unroll_taps),
+    plain(hoist_invariants),
+    plain(derive_inductions),
+    Step("carry_offsets", _carry_offsets, is_optional=False),
+    plain(join_quotients),
+    plain(narrow_integers),
+    plain(simplify_algebra),
+    plain(merge_common),
+    plain(unguard_sums),
+    plain(widen_loads),
+    plain(eliminate_dead),
+    plain(fold_carried),
+    plain(lengthen_blocks),
+    plain(mark_negative_exponents),
+    plain(mark_natural_divisions),
+    # So far blocks of one program, with nothing carried that a loop counter tells: `prepared`.
+    Step("private_atomics", _private_atomics, _is_unchecked),
+    Step("contract_loops", _contract_loops, _is_unchecked),
+    Step("join_programs", _join_programs, _is_unchecked),
+    Step("widen_tap_loads", _widen_tap_loads),
+    plain(turn_stores),
+    Step("reload_blocks", _reload_blocks),
+    Step("recompute_blocks", _recompute_blocks),
+    plain(mark_repeated_loads),
+    plain(mark_element_loops),
+    Step("partition", _partition, is_optional=False),
+    plain(order_nests),
+    plain(order_programs),
+    Step("lower_nests", _lower_nests, is_optional=False),
+    plain(split_offsets),
+)
+
+
+def schedule(module: IRModule, target: CpuTarget, check_bounds: bool = False, until: str | None = None) -> IRModule:
+    """Loops over lanes, ready for the code generator; with single loads where each is to be checked."""
+    return run_steps(CPU_STEPS, module, CpuRecord(target, check_bounds), until=until)
+
+
 def prepared(module: IRModule) -> IRModule:
-    """Blocks of one program, with nothing carried that can be computed from a loop counter."""
-    if module.mode == "thread":
-        module = spread_threads(module)
-    module = unroll_taps(module)
-    module = join_quotients(carry_offsets(derive_inductions(hoist_invariants(module)), blocks=True))
-    for step in (narrow_integers, simplify_algebra, merge_common, unguard_sums, widen_loads, eliminate_dead):
-        module = step(module)
-    return mark_natural_divisions(mark_negative_exponents(lengthen_blocks(fold_carried(module))))
+    """Blocks of one program, with nothing carried that can be computed from a loop counter; the same for every CPU."""
+    return schedule(module, AVX2, until="mark_natural_divisions")

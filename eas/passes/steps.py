@@ -1,0 +1,117 @@
+"""The one loop that runs a schedule's steps: verified, timed, shown, left out or ended by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from eas.base import config
+from eas.base.errors import EasError, InvalidIR, InvalidSetting
+from eas.ir import IRModule, verify
+
+R = TypeVar("R")
+When = Callable[[IRModule, R], bool]
+
+
+@dataclass(frozen=True)
+class Step(Generic[R]):
+    """A function from module to module; `R` is the record that the steps of one schedule share."""
+
+    name: str
+    run: Callable[[IRModule, R], IRModule]
+    when: When[R] | None = None
+    """Whether it has anything to do here at all; None: always."""
+    is_optional: bool = True
+    """Whether results are the same without it, and only slower."""
+
+    @property
+    def doc(self) -> str:
+        """The first line of what it says of itself."""
+        return (self.run.__doc__ or "").strip().split("\n")[0]
+
+
+def plain(run: Callable[[IRModule], IRModule], name: str = "", when: When[R] | None = None, is_optional: bool = True) -> Step[R]:
+    """A step that needs nothing but the module."""
+
+    def step(module: IRModule, record: R) -> IRModule:
+        return run(module)
+
+    step.__doc__ = run.__doc__
+    return Step(name or run.__name__, step, when, is_optional)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A step that ran: what it left, and how long it took."""
+
+    name: str
+    module: IRModule
+    changed: bool
+    seconds: float
+
+
+Observer = Callable[[Seen], None]
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observing(observer: Observer):  # type: ignore[no-untyped-def]  # a context manager
+    """Within the block `observer` hears of each step of every schedule that runs on this thread."""
+    before = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(before)
+
+
+def run_steps(steps: Sequence[Step[R]], module: IRModule, record: R, *, until: str | None = None) -> IRModule:
+    """The module after all steps, or after the one named `until`.
+
+    Steps in `EAS_WITHOUT` are left out; `EAS_VERIFY=1` verifies what each step has changed.
+    """
+    left_out, must_verify, observer = without(steps), config.verify() > 0, _observer.get()
+    if until is not None:
+        find(steps, until)
+    for step in steps:
+        if step.name not in left_out and (step.when is None or step.when(module, record)):
+            start = time.perf_counter()
+            before, module = module, step.run(module, record)
+            if module is not before and must_verify:
+                verify_after(step.name, module)
+            if observer is not None:
+                observer(Seen(step.name, module, module is not before, time.perf_counter() - start))
+        if step.name == until:
+            break
+    return module
+
+
+def without(steps: Sequence[Step[R]]) -> frozenset[str]:
+    """The steps of this schedule that `EAS_WITHOUT` names; those of other schedules are theirs."""
+    asked = config.without()
+    if not asked:
+        return frozenset()
+    for step in steps:
+        if step.name in asked and not step.is_optional:
+            raise InvalidSetting(f"EAS_WITHOUT={step.name} leaves out a step that results depend on", hint="python -m benchmarks --steps lists the optional ones")
+    return frozenset(asked)
+
+
+def find(steps: Sequence[Step[R]], name: str) -> Step[R]:
+    """The step of that name."""
+    known = {step.name: step for step in steps}
+    if name not in known:
+        near = config.closest(name, known)
+        raise InvalidSetting(f"there is no step {name!r}", hint=f"did you mean {near!r}?" if near else f"the steps are {', '.join(known)}")
+    return known[name]
+
+
+def verify_after(name: str, module: IRModule) -> None:
+    """Raise `InvalidIR`, with the step's name, for a module that is not well formed."""
+    try:
+        verify(module)
+    except EasError as error:
+        raise InvalidIR(f"after {name}: {error.message}", hint=error.hint, loc=error.loc) from error
