@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eas.base import config
-from eas.base.errors import CompileError, EasError
+from eas.base.errors import ArgumentError, CompileError, EasError
 from eas.base.facts import Fact
 from eas.base.loading import load
 from eas.base.locks import new_lock
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from eas.codegen.llvm.generate import NativeCode
     from eas.codegen.msl.generate import MetalCode
     from eas.ir import Arg, IRModule
+    from eas.passes.steps import Steps
     from eas.runtime.native.repeat_launch import Repeater
     from eas.schedule.gpu.target import MetalTarget
 
@@ -172,6 +173,17 @@ class CompiledKernel:
     def asm(self) -> str:
         """The assembly of the general variant for this machine's CPU."""
         return self.variant().asm
+
+    def steps(self, target: str = "cpu") -> Steps:
+        """What each pass and each step of the schedule left, for "cpu" or "metal": print it, or ask `.after("partition")`."""
+        _load_lowering()
+        from eas.lowering import observe_steps
+        from eas.schedule.gpu.target import DEFAULT
+
+        if target not in ("cpu", "metal"):
+            raise ArgumentError(f"there are no steps for {target!r}", hint='steps("cpu") or steps("metal")')
+        settings = keys.settings_now()
+        return observe_steps(self.traced, NO_FACTS, settings.noopt, settings.check_bounds, host_target() if target == "cpu" else DEFAULT)
 
     @property
     def index_analysis(self) -> IndexInfo:

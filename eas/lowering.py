@@ -25,6 +25,7 @@ from eas.launch.summary import ArgType, Summary
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
 from eas.passes.specialise import specialise
+from eas.passes.steps import Seen, Steps, observing
 from eas.runtime import debug
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
@@ -114,6 +115,25 @@ def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: Me
     code = replace(generate_msl(scheduled, target), layouts=layouts_of(scheduled))
     debug.show_metal(scheduled, sorted(map(str, facts)), code.text)
     return code
+
+
+@resting()
+def observe_steps(traced: IRModule, facts: frozenset[Fact], noopt: bool, check_bounds: bool, target: CpuTarget | MetalTarget) -> Steps:
+    """What each pass, and each step of the schedule for that target, leaves of a traced module."""
+    from eas.schedule.cpu_steps import schedule
+    from eas.schedule.gpu_steps import schedule_metal
+    from eas.schedule.target import CpuTarget
+
+    seen = [Seen("trace", traced, True)]
+    module = specialise(traced, facts)
+    seen.append(Seen("specialise", module, module is not traced))
+    module = optimise(module, noopt=noopt, observe=lambda name, module: seen.append(Seen(name, module, True)))
+    with observing(seen.append):
+        if isinstance(target, CpuTarget):
+            schedule(module, target, check_bounds)
+        else:
+            schedule_metal(module, target, num_warps=module.attr("num_warps"), is_serial=noopt)
+    return Steps(seen)
 
 
 @resting()

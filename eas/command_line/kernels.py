@@ -14,6 +14,8 @@ from eas.runtime import get_runtime, synchronize
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The place of a kernel, and for how long to measure it."""
     parser.add_argument("place", metavar="file.py:kernel", help="the file is run as a script; its first launch of the kernel gives the arguments")
+    parser.add_argument("--after", metavar="STEP", help="with `show`: the IR after a pass or a step of the schedule; `--after list` lists them")
+    parser.add_argument("--target", choices=("cpu", "metal"), default="cpu", help="with --after: whose schedule (default cpu)")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long `bench` measures (default 1)")
 
 
@@ -22,8 +24,10 @@ def run(options: argparse.Namespace) -> int:
     launched = first_launch(options.place)
     if options.command == "bench":
         print(bench(launched, options.seconds))
+    elif options.command == "msl":
+        print(msl(launched))
     else:
-        print(show(launched) if options.command == "show" else msl(launched))
+        print(after(launched, options.after, options.target) if options.after else show(launched))
     return 0
 
 
@@ -34,6 +38,13 @@ def show(launched: Launched) -> str:
     lines = [str(launched.kernel), f"mode {compiled.launch_mode}, tptg {compiled.tptg}, block {compiled.block_size}"]
     lines += [f"reads {', '.join(compiled.reads) or 'nothing'}; writes {', '.join(compiled.writes) or 'nothing'}", f"facts {' '.join(map(str, compiled.facts)) or 'none'}"]
     return "\n".join([*lines, "", compiled.index_analysis.dump().rstrip(), "", str(compiled.ir).rstrip()])
+
+
+def after(launched: Launched, step: str, target: str) -> str:
+    """The kernel's IR after a step of its compilation, or the table of steps."""
+    args, kwargs = launched.call
+    steps = launched.kernel.compile(*args, **kwargs).steps(target)
+    return str(steps if step == "list" else steps.after(step)).rstrip()
 
 
 def msl(launched: Launched) -> str:

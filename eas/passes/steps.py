@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from eas.base import config
 from eas.base.errors import EasError, InvalidIR, InvalidSetting
-from eas.ir import IRModule, verify
+from eas.ir import IRModule, verify, walk
 
 R = TypeVar("R")
 When = Callable[[IRModule, R], bool]
@@ -51,7 +51,23 @@ class Seen:
     name: str
     module: IRModule
     changed: bool
-    seconds: float
+    seconds: float = 0.0
+
+
+class Steps(tuple[Seen, ...]):
+    """What every step of a compilation left, in order; printed as a table."""
+
+    def after(self, name: str) -> IRModule:
+        """The module after the last step of that name."""
+        for seen in reversed(self):
+            if seen.name == name:
+                return seen.module
+        raise unknown_step(name, (seen.name for seen in self))
+
+    def __str__(self) -> str:
+        width = max((len(seen.name) for seen in self), default=0)
+        rows = (f"{seen.name:{width}}  {'changed' if seen.changed else '-':7}  {sum(1 for _ in walk(seen.module.body)):6} insts  {seen.seconds * 1e3:8.2f} ms" for seen in self)
+        return "\n".join(rows)
 
 
 Observer = Callable[[Seen], None]
@@ -59,7 +75,7 @@ _observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def observing(observer: Observer):  # type: ignore[no-untyped-def]  # a context manager
+def observing(observer: Observer) -> Iterator[None]:
     """Within the block `observer` hears of each step of every schedule that runs on this thread."""
     before = _observer.set(observer)
     try:
@@ -75,7 +91,7 @@ def run_steps(steps: Sequence[Step[R]], module: IRModule, record: R, *, until: s
     """
     left_out, must_verify, observer = without(steps), config.verify() > 0, _observer.get()
     if until is not None:
-        find(steps, until)
+        check_name(steps, until)
     for step in steps:
         if step.name not in left_out and (step.when is None or step.when(module, record)):
             start = time.perf_counter()
@@ -100,13 +116,18 @@ def without(steps: Sequence[Step[R]]) -> frozenset[str]:
     return frozenset(asked)
 
 
-def find(steps: Sequence[Step[R]], name: str) -> Step[R]:
-    """The step of that name."""
-    known = {step.name: step for step in steps}
+def check_name(steps: Sequence[Step[R]], name: str) -> None:
+    """Raise for a name that no step has."""
+    known = [step.name for step in steps]
     if name not in known:
-        near = config.closest(name, known)
-        raise InvalidSetting(f"there is no step {name!r}", hint=f"did you mean {near!r}?" if near else f"the steps are {', '.join(known)}")
-    return known[name]
+        raise unknown_step(name, known)
+
+
+def unknown_step(name: str, known: Iterable[str]) -> InvalidSetting:
+    """The refusal of a misspelt name."""
+    known = list(dict.fromkeys(known))
+    near = config.closest(name, known)
+    return InvalidSetting(f"there is no step {name!r} here", hint=f"did you mean {near!r}?" if near else f"the steps are {', '.join(known)}")
 
 
 def verify_after(name: str, module: IRModule) -> None:

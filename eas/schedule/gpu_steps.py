@@ -48,7 +48,7 @@ def _is_program(module: IRModule, record: MetalRecord) -> bool:
 
 
 def _is_nests(module: IRModule, record: MetalRecord) -> bool:
-    return module.attr("scheduled") == "nests"
+    return bool(module.attr("scheduled") == "nests")
 
 
 def _was_program(module: IRModule, record: MetalRecord) -> bool:
