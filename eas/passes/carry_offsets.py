@@ -18,7 +18,15 @@ Roots = dict[Value, Value | None]
 
 
 def carry_offsets(module: IRModule, blocks: bool = False) -> IRModule:
-    """No loop or branch yields a scalar pointer (or, if asked, a block of them), unless it may point into several buffers."""
+    """No loop or branch yields a scalar pointer (or, if asked, a block of them), unless it may point into several buffers.
+
+    In textbooks: strength reduction, undone for pointers.
+
+        for %p = %start (%i, %q: ptr) { ...; yield addptr(%q, %step) }
+        ->
+        for %o = 0 (%i, %d: i64) { %q = addptr %start, %d
+                                   ...; yield (%d + %step) }
+    """
     roots = _roots(module)
     carried = {
         out

@@ -11,7 +11,15 @@ from eas.ir.rewriting import Rewriter, rewrite
 
 
 def eliminate_dead(module: IRModule) -> IRModule:
-    """Every pure instruction, load, carried value and branch result is needed by an effect."""
+    """Every pure instruction, load, carried value and branch result is needed by an effect.
+
+    In textbooks: dead code elimination.
+
+        %a = mul %x, %y
+        %b = add %x, %y; store %p, %b
+        ->
+        %b = add %x, %y; store %p, %b
+    """
     needed = _Needed(module)
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:

@@ -20,7 +20,15 @@ from eas.passes.fold_constants import trip_count
 
 
 def hoist_invariants(module: IRModule) -> IRModule:
-    """Pure instructions over outside values have left their loops, and so have safe loads."""
+    """Pure instructions over outside values have left their loops, and so have safe loads.
+
+    In textbooks: loop-invariant code motion.
+
+        for %i { %a = mul %x, %y; store (%p + %i), %a }
+        ->
+        %a = mul %x, %y
+        for %i { store (%p + %i), %a }
+    """
     memory = Memory(module)
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:

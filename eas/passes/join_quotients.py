@@ -22,7 +22,15 @@ _MOST = 24  # terms of a sum that is still looked at
 
 
 def join_quotients(module: IRModule) -> IRModule:
-    """Block offsets in which `i // w * w` and `i % w` meet have `i` instead; w is known to be positive."""
+    """Block offsets in which `i // w * w` and `i % w` meet have `i` instead; w is known to be positive.
+
+    In textbooks: algebraic simplification of div and mod.
+
+        %r = floordiv %i, %w; %c = mod %i, %w
+        %at = (%r + 1) * %w + %c
+        ->
+        %at = add %i, %w
+    """
     names = {inst.op.name for inst in walk(module.body) if any(out.shape for out in inst.outs)}
     if not {"floordiv", "mod"} <= names:
         return module

@@ -10,7 +10,15 @@ from eas.ir.rewriting import Rewriter, ScopedDict, rewrite
 
 
 def merge_common(module: IRModule) -> IRModule:
-    """Of equal instructions in a block and those around it one is left; loads part at writes."""
+    """Of equal instructions in a block and those around it one is left; loads part at writes.
+
+    In textbooks: common subexpression elimination, value numbering.
+
+        %a = mul %x, %y; %b = mul %x, %y
+        %c = add %a, %b
+        ->
+        %a = mul %x, %y; %c = add %a, %a
+    """
     seen = ScopedDict[Hashable, tuple[Value, ...]]()
     memory = Memory(module)
     epoch = 1  # grows with every write, so that loads before and after it are not equal

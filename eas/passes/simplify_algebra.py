@@ -16,7 +16,15 @@ Law = Callable[[Inst, Rewriter], Value | Sequence[Value] | None]
 
 
 def simplify_algebra(module: IRModule) -> IRModule:
-    """No law of this pass applies to an instruction of the input any more."""
+    """No law of this pass applies to an instruction of the input any more.
+
+    In textbooks: peephole simplification.
+
+        %a = mul %x, 1; %b = add %a, 0
+        store %p, %b
+        ->
+        store %p, %x
+    """
     math = module.attr("math", "safe")
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:

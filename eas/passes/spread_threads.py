@@ -28,6 +28,13 @@ def spread_threads(module: IRModule) -> IRModule:
 
     Lanes run in lockstep, so barriers are no work. What the threads agree on stays scalar. Under
     control that they decide differently, memory is touched under a mask.
+
+    In textbooks: if-conversion; ispc's masked execution.
+
+        %t = tid : i32;  if %cond { store %p, %v }
+        ->
+        %t = arange {start=0, end=threads} : i32[threads]
+        store %p, %v, %cond
     """
     if module.mode != "thread":
         raise ModeMismatch(

@@ -17,7 +17,15 @@ _SAME = ("broadcast", "expand_dims", "reshape", "permute")
 
 
 def unguard_sums(module: IRModule) -> IRModule:
-    """Replace `select(c, t + p, t)` by `t + p` where p is 0 without c, and t is never -0.0, which adding 0.0 changes."""
+    """Replace `select(c, t + p, t)` by `t + p` where p is 0 without c, and t is never -0.0, which adding 0.0 changes.
+
+    In textbooks: predication.
+
+        %p = load %x, %cond          (0 where the mask is off)
+        %s = select %cond, (%t + %p), %t
+        ->
+        %s = add %t, %p
+    """
     if not any(inst.op.name == "select" for inst in walk(module.body)):
         return module
     facts = _Facts(module)

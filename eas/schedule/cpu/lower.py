@@ -33,7 +33,15 @@ _LONG, _VERY_LONG = 1000, 3000  # instructions
 
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
-    """Replace every block of a partitioned module by scalars in loops; the result is scheduled IR."""
+    """Replace every block of a partitioned module by scalars in loops; the result is scheduled IR.
+
+    In textbooks: strip-mining and vectorisation; in Halide: split and vectorize.
+
+        nest {shape=(1024,)} { %a = load %p; store %q, %a }
+        ->
+        loop 0, 1024 {lanes=8} (%i) { %a = vload (%p + %i)
+                                      vstore (%q + %i), %a }
+    """
     lowering = Program(target)
     read = set(reads(module))
     # What is written in place was just read through another argument.

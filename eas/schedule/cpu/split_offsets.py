@@ -16,6 +16,13 @@ def split_offsets(module: IRModule) -> IRModule:
     """`p + (3 * (i + 1) + 2)` of a load that is the same in all lanes is `(p + 3 * i) + 5`.
 
     Positions that are loaded from fit 32 bits, and with a number above 0 what is left does too.
+
+    In textbooks: reassociation of addresses.
+
+        %p = addptr %x, (%i + 3)
+        %q = addptr %x, (%i + 4)
+        ->
+        %b = addptr %x, %i; %p = addptr %b, 3; %q = addptr %b, 4
     """
     varying: set[Value] = set()
 

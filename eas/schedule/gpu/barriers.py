@@ -30,7 +30,15 @@ class Pending:
 
 
 def place_barriers(module: IRModule) -> IRModule:
-    """Insert `sync` between conflicting accesses of different statements; loops are followed around."""
+    """Insert `sync` between conflicting accesses of different statements; loops are followed around.
+
+    In textbooks: synchronisation by dataflow of hazards.
+
+        store %shared, %v
+        %w = load %shared
+        ->
+        store %shared, %v; sync {spaces=(tg,)}; %w = load %shared
+    """
     if module.attr("threads") == 1:
         return module
     placer = _Placer(module)

@@ -16,7 +16,14 @@ _VECTORS = ("vload", "vstore")
 
 
 def mark_accesses(module: IRModule) -> IRModule:
-    """`aligned` on vector accesses; `vector` on a thread's arrays of vectors: how many lanes these have."""
+    """`aligned` on vector accesses; `vector` on a thread's arrays of vectors: how many lanes these have.
+
+    In textbooks: alignment and vector width on accesses.
+
+        %v = vload %p {lanes=4}
+        ->
+        %v = vload %p {aligned, lanes=4}
+    """
     lanes = {inst: n for inst, n in _with_lanes(module.body, 1) if inst.op.name in _VECTORS}
     if not lanes:
         return module

@@ -16,7 +16,14 @@ _LANED = ("lane", "vload", "vstore", "vgather")
 
 
 def dissolve_loops(module: IRModule) -> IRModule:
-    """A loop over lanes that takes one step is its body; what asks for a lane says of how many."""
+    """A loop over lanes that takes one step is its body; what asks for a lane says of how many.
+
+    In textbooks: removal of single-trip loops.
+
+        loop 0, 4 {lanes=4} (%i) { %a = vload (%p + %i) }
+        ->
+        %a = vload %p {lanes=4}
+    """
     open_loops: list[tuple[int, bool]] = []  # lanes, whether it takes one step
 
     def enter(inst: Inst, rw: Rewriter) -> None:
@@ -46,7 +53,15 @@ def dissolve_loops(module: IRModule) -> IRModule:
 
 
 def promote_registers(module: IRModule) -> IRModule:
-    """Slots of one number or one vector are values, which loops and branches carry where they change."""
+    """Slots of one number or one vector are values, which loops and branches carry where they change.
+
+    In textbooks: mem2reg: scalar replacement of arrays.
+
+        %s = scratch {size=1}; store %s, %v
+        %w = load %s; store %p, %w
+        ->
+        store %p, %v
+    """
     slots = _candidates(module)
     while slots:
         try:
@@ -216,7 +231,15 @@ def _ended(last: Inst, slots: Sequence[Value], known: _Known) -> Inst:
 
 
 def declare_late(module: IRModule) -> IRModule:
-    """Threadgroup memory stands first; what is a thread's own, before the first statement that needs it."""
+    """Threadgroup memory stands first; what is a thread's own, before the first statement that needs it.
+
+    In textbooks: sinking of declarations.
+
+        %s = scratch {size=4}; %t = alloc_tg {size=64}; statement; vstore %s, %v
+        ->
+        %t = alloc_tg {size=64}; statement
+        %s = scratch {size=4}; vstore %s, %v
+    """
     body = module.body.body
     shared = [inst for inst in body if inst.op.name == "alloc_tg"]
     waiting = {inst.out: inst for inst in body if inst.op.name in ("scratch", "fragments")}

@@ -64,6 +64,13 @@ def partition(
     `one_by_one`, an element is done by one iteration and iterations run one after another: addresses
     may be made of what their own nest computes (such `addptr`s are members), and elements are changed
     in place. `near` are loops that may be in a nest although they walk through memory.
+
+    In textbooks: loop fusion; in Halide: compute_at.
+
+        %a = load %p : f32[n]; %b = exp %a; store %q, %b
+        ->
+        nest {shape=(n,)} { %a = load %p; %b = exp %a
+                            store %q, %b }
     """
     state = _Facts(module, in_order, copies or {}, hoists, one_by_one, near)
     body = _Partition(state, {}).region(module.body)

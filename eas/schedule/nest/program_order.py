@@ -22,7 +22,14 @@ _NEAR = (0, 1, 2, 3, 4)  # steps of a row that goes through whole lines of the c
 
 
 def order_nests(module: IRModule) -> IRModule:
-    """Note in each plain nest of a partitioned module the order of its axes, where it is not that of its shape."""
+    """Note in each plain nest of a partitioned module the order of its axes, where it is not that of its shape.
+
+    In textbooks: loop interchange; in Halide: reorder.
+
+        nest {shape=(64, 4)} { load %p }   with neighbours of %p along axis 0
+        ->
+        nest {shape=(64, 4), order=(1, 0)} { load %p }
+    """
     steps = AxisSteps(module)
     body = tuple(_ordered(inst, steps) if inst.op.name == "nest" else inst for inst in module.body.body)
     return module.with_body(replace(module.body, body=body))
@@ -46,7 +53,15 @@ def _ordered(nest: Inst, steps: AxisSteps) -> Inst:
 
 
 def order_programs(module: IRModule) -> IRModule:
-    """Note in a partitioned module of one plain nest that its rows go through neighbouring programs."""
+    """Note in a partitioned module of one plain nest that its rows go through neighbouring programs.
+
+    In textbooks: loop coalescing over the grid.
+
+        program (r, c) does row pieces [64 x 64] one tile after the other
+        ->
+        module attributes rows=64, walk=16: a thread goes along a row through
+        16 tiles side by side, then to the next row
+    """
     nests = [inst for inst in module.body.body if inst.op.name == "nest"]
     rest = [inst for inst in module.body.body[:-1] if inst.op.name != "nest"]
     if len(nests) != 1 or not all(inst.op.is_pure and not inst.regions for inst in rest):

@@ -9,7 +9,15 @@ from eas.ir.rewriting import Rewriter, rewrite
 
 
 def check_gathers(module: IRModule) -> IRModule:
-    """Each gather asserts that its indices are inside, and reads the first element where they are not."""
+    """Each gather asserts that its indices are inside, and reads the first element where they are not.
+
+    In textbooks: bounds checking.
+
+        %y = gather %x, %i {axis=0}
+        ->
+        device_assert %inside; %j = select %inside, %i, %zero
+        %y = gather %x, %j {axis=0}
+    """
     return rewrite(module, _rule)
 
 

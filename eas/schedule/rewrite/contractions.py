@@ -25,7 +25,14 @@ _ROWS = 4  # a tile of c has a multiple of this many rows, so that blocks of 6 a
 
 
 def contract_loops(module: IRModule, target: CpuTarget) -> IRModule:
-    """Products summed over a loop are `contraction`s wherever loads and masks are understood."""
+    """Products summed over a loop are `contraction`s wherever loads and masks are understood.
+
+    In textbooks: tensorisation (in TVM), a BLIS micro-kernel.
+
+        for %k, %acc { %a = load ...; %b = load ...; yield dot(%a, %b, %acc) }
+        ->
+        %c = contraction %pa, %pb, %acc, %k, %m, %n, ...
+    """
     if not any(_body_dot(inst) for inst in walk(module.body) if inst.op.name == "for"):
         return module
     contractions = _Contractions(module, target)

@@ -20,7 +20,14 @@ _Literal = Callable[[Value], _Number]  # the number that a value from anywhere i
 
 
 def mark_element_loops(module: IRModule) -> IRModule:
-    """Loops that may stop per element say so by `each`; their test is `any` of one block and no more."""
+    """Loops that may stop per element say so by `each`; their test is `any` of one block and no more.
+
+    In textbooks: loop fission by element, as in ispc's `foreach`.
+
+        while any(%z < 4) { %z = select (%z < 4), f(%z), %z }
+        ->
+        while any(%z < 4) {each} { ... }
+    """
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
         if inst.op.name != "while" or is_each(inst):

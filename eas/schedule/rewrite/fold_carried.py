@@ -28,7 +28,15 @@ class _Sum:
 
 
 def fold_carried(module: IRModule) -> IRModule:
-    """Carry the reduction of a block where nothing else is made of it."""
+    """Carry the reduction of a block where nothing else is made of it.
+
+    In textbooks: scalar replacement of a reduction.
+
+        %t = for %k, %zeros (%i, %a: f32[64]) { yield (%a + load ...) }; %s = reduce %t
+        ->
+        %s = for %k, 0.0 (%i, %a: f32) { %r = reduce (load ...)
+                                         yield (%a + %r) }
+    """
     reductions = {i.operands[0]: i for i in walk(module.body) if i.op.name == "reduce" and len(i.operands) == 1}
     loops = [inst for inst in walk(module.body) if inst.op.name == "for" and any(v in reductions for v in inst.outs)]
     if not loops:

@@ -19,7 +19,15 @@ _LIKE_ELEMENTS = frozenset({"load", "store", "addptr"})
 
 
 def join_programs(module: IRModule, loops: Collection[Inst]) -> IRModule:
-    """Where one of the loops, which add up what they read, reads the same in neighbouring programs, the kernel does several or one."""
+    """Where one of the loops, which add up what they read, reads the same in neighbouring programs, the kernel does several or one.
+
+    In textbooks: unroll-and-jam over the grid.
+
+        %pid = program_id {axis=0}; for ... { load %pixels; load (%filter + %pid) }
+        ->
+        if is_joined {count=4} { %pid = program_id + arange 4; one tile of 4 rows }
+        else { as before }
+    """
     tops = [inst for inst in module.body.body if inst in loops]
     if not tops or not _is_known(module):
         return module

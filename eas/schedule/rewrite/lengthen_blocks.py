@@ -26,7 +26,15 @@ _SAME = frozenset({"broadcast", *HINTS})
 
 
 def lengthen_blocks(module: IRModule) -> IRModule:
-    """Let loops that go along a row in short blocks take long ones."""
+    """Let loops that go along a row in short blocks take long ones.
+
+    In textbooks: strip-mining by a longer strip.
+
+        for %first = 0, %n, 64 { %c = %first + arange 64; ... %c < %n ... }
+        ->
+        for %first = 0, %n, 2048 { %c = %first + arange 2048
+                                   ... %c < %n ... }
+    """
     loops = [inst for inst in walk(module.body) if inst.op.name == "for" and _short_block(inst)]
     if not loops:
         return module

@@ -17,6 +17,12 @@ def mark_natural_divisions(module: IRModule) -> IRModule:
     """Note at divisions that the dividend is never negative, whether the divisor is always positive, and if the dividend may wrap.
 
     An index does not; what is hashed does, so that its neighbours are not always neighbours.
+
+    In textbooks: range analysis: floor division as truncating division.
+
+        %q = floordiv %i, %w
+        ->
+        %q = floordiv %i, %w {natural}
     """
     if not any(_is_division(inst) for inst in walk(module.body)):
         return module

@@ -17,6 +17,13 @@ def recompute_blocks(module: IRModule, copies: dict[Inst, Inst]) -> tuple[IRModu
 
     `copies` says which load each load repeats, so that the partition keeps them apart; the result has these loads too.
     Without the copy of `x - mean` a layer norm stores each row once instead of twice.
+
+    In textbooks: rematerialisation.
+
+        %d = sub %x, %mean; %v = reduce (%d * %d); %y = mul %d, %v
+        ->
+        ... ; %x2 = load %p {again}; %d2 = sub %x2, %mean
+        %y = mul %d2, %v
     """
     if not any(inst.op.name == "reduce" for inst in walk(module.body)):
         return module, copies

@@ -15,6 +15,13 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
 
     Also which load each of these repeats, so that the partition keeps them apart. The row is in the cache either way; a copy would be written, read and take as much of it again.
     Only for whole words in memory that nobody writes, read in runs.
+
+    In textbooks: rematerialisation of a load.
+
+        %x = load %p; %m = reduce max %x; %d = sub %x, %m
+        ->
+        %x = load %p; %m = reduce max %x
+        %x2 = load %p {again}; %d = sub %x2, %m
     """
     users = users_of(module)
     if not any(_is_block_of_words(inst, users) for inst in walk(module.body)):

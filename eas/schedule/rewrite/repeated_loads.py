@@ -10,7 +10,15 @@ from eas.ir import Inst, IRModule, Region, Value, walk
 
 
 def mark_repeated_loads(module: IRModule) -> IRModule:
-    """Give such loads the attribute `again`."""
+    """Give such loads the attribute `again`.
+
+    In textbooks: reuse analysis.
+
+        for %i { load (%p + %i) }; for %i { load (%p + %i) }
+        ->
+        for %i { load (%p + %i) }
+        for %i { load (%p + %i) {again} }
+    """
     if sum(inst.op.name == "for" for inst in walk(module.body)) < 2:
         return module
     return module.with_body(_marked(module.body, producers(module)))

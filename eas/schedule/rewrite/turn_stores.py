@@ -17,7 +17,15 @@ _LEAST = 16  # elements along both axes: a register of any target
 
 
 def turn_stores(module: IRModule) -> IRModule:
-    """Permute the operands of stores whose neighbours in memory are along the first of two axes, and of loads along the last."""
+    """Permute the operands of stores whose neighbours in memory are along the first of two axes, and of loads along the last.
+
+    In textbooks: loop interchange by an in-register transpose.
+
+        store (%y + %c[None, :] * n + %r[:, None]), %tile
+        ->
+        %p = permute %pointers {order=(1, 0)}; %t = permute %tile {order=(1, 0)}
+        store %p, %t
+    """
     stores = [inst for inst in walk(module.body) if inst.op.name == "store" and _is_tile(inst.operands[0])]
     if not stores:
         return module

@@ -12,7 +12,15 @@ _MOST_TRIPS, _MOST_INSTS = 5, 300
 
 
 def unroll_taps(module: IRModule) -> IRModule:
-    """Loops inside of loops, of a few iterations each that are known, follow each other instead."""
+    """Loops inside of loops, of a few iterations each that are known, follow each other instead.
+
+    In textbooks: full unrolling.
+
+        %s = for 0, 3, 1, %acc (%i, %a) { %b = load (%p + %i); yield (%a + %b) }
+        ->
+        %b0 = load (%p + 0); %s0 = add %acc, %b0
+        %b1 = load (%p + 1); %s1 = add %s0, %b1; ...
+    """
     inner = {i for loop in _loops(module.body) for i in walk(loop.regions[0]) if i.op.name == "for"}
     if not inner:
         return module

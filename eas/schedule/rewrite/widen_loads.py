@@ -18,7 +18,15 @@ _WIDENS = ("expand_dims", "broadcast")
 
 
 def widen_loads(module: IRModule, loops: Collection[Inst] = ()) -> IRModule:
-    """Replace `broadcast(load(p))` by `load(broadcast(p))` in kernels that only combine tiles element by element, and in some loops."""
+    """Replace `broadcast(load(p))` by `load(broadcast(p))` in kernels that only combine tiles element by element, and in some loops.
+
+    In textbooks: rematerialisation of a broadcast operand.
+
+        %b = load %p : f32[64]; %t = broadcast %b : f32[16, 64]
+        ->
+        %q = broadcast %p : ptr<f32>[16, 64]
+        %t = load %q : f32[16, 64]
+    """
     insts = list(walk(module.body))
     plain = insts if all(_is_plain(i) for i in insts) else [i for loop in loops if _is_tile_sum(loop) for i in loop.regions[0].body]
     if not any(inst.op.name == "load" and inst.out.shape for inst in plain):
