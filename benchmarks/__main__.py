@@ -48,6 +48,11 @@ def main() -> None:
 
         run_argmax()
         return
+    if options.ablation or options.without:
+        from benchmarks.ablation import optional_steps, run_ablation
+
+        run_ablation(rows, options.without or optional_steps(), budget)
+        return
     limits = measure_limits(budget, options.threads)
     machine = describe(options.threads, limits)
     if limits:
@@ -92,6 +97,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--compile", type=int, nargs="?", const=250, metavar="N", help="compile times of long kernels at N (250) and 4N statements, and their ratio")
     parser.add_argument("--backend", default="cpu", help="with --compile: cpu, sim or interp (cpu)")
     parser.add_argument("--launch-cost", action="store_true", help="host time of launches one by one and as a captured graph, on the backend of EAS_BACKEND")
+    parser.add_argument("--without", type=names, metavar="STEPS", help="steps of the CPU schedule: rows with and without each of them")
+    parser.add_argument("--ablation", action="store_true", help="the same for every optional step, with a table of the rows that each one moves")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
     return parser.parse_args()
 

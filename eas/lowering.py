@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
 from eas.analysis.cost import most_work, program_cost
 from eas.analysis.indexing import launch_facts
+from eas.base import config
 from eas.base.collector import resting
 from eas.base.errors import EasError, Unsupported
 from eas.base.facts import Fact
@@ -79,6 +81,18 @@ def make_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModu
     return module
 
 
+@contextmanager
+def _showing_steps(name: str, target: str) -> Iterator[None]:
+    """At `EAS_DEBUG=5` the schedule that runs in the block tells of its steps."""
+    if config.debug() < 5:
+        yield
+        return
+    seen: list[Seen] = []
+    with observing(seen.append):
+        yield
+    debug.show_steps(name, target, Steps(seen))
+
+
 def load_code_generator() -> None:
     """Import what `make_native` will need."""
     load("eas.codegen.llvm.generate", "eas.schedule.cpu_steps", "eas.schedule.cpu.cuts", "eas.schedule.cpu.loops.nest")
@@ -91,7 +105,8 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
     from eas.codegen.llvm.generate import generate
     from eas.schedule.cpu_steps import schedule
 
-    scheduled = schedule(module, target, check_bounds)
+    with _showing_steps(module.name, "the CPU"):
+        scheduled = schedule(module, target, check_bounds)
     native = generate(scheduled, target, check_bounds)
     cost = program_cost(module)
     native.nbytes_per_program, native.flops_per_program = cost.nbytes, cost.flops
@@ -111,7 +126,8 @@ def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: Me
     from eas.schedule.gpu_steps import schedule_metal
 
     target = target or DEFAULT
-    scheduled = schedule_metal(module, target, num_warps=module.attr("num_warps"), is_serial=noopt)
+    with _showing_steps(module.name, "Metal"):
+        scheduled = schedule_metal(module, target, num_warps=module.attr("num_warps"), is_serial=noopt)
     code = replace(generate_msl(scheduled, target), layouts=layouts_of(scheduled))
     debug.show_metal(scheduled, sorted(map(str, facts)), code.text)
     return code

@@ -112,7 +112,7 @@ def without(steps: Sequence[Step[R]]) -> frozenset[str]:
         return frozenset()
     for step in steps:
         if step.name in asked and not step.is_optional:
-            raise InvalidSetting(f"EAS_WITHOUT={step.name} leaves out a step that results depend on", hint="python -m benchmarks --steps lists the optional ones")
+            raise InvalidSetting(f"EAS_WITHOUT={step.name} leaves out a step that results depend on", hint="docs/architecture.md lists the steps; those with a star are needed")
     return frozenset(asked)
 
 

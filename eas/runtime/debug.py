@@ -2,7 +2,8 @@
 
 1 and above: each device once when it is first used, and a closing line when the process ends.
 2 and above: one line per launch and per copy, with its time and rates. 3 and above: the graph of lazy tensors.
-4 and above: the LLVM or Metal text of each variant. 5: its IR, and the scheduled IR that the text was made from.
+4 and above: the LLVM or Metal text of each variant. 5: its IR, the steps of its schedule, and the scheduled IR
+that the text was made from.
 """
 
 from __future__ import annotations
@@ -113,6 +114,12 @@ def show_ir(module: IRModule, facts: Iterable[str]) -> None:
     """Print the IR of a new variant, with the launch facts that it relies on."""
     if config.debug() >= 5:
         _show("IR", module, facts, print_module(module))
+
+
+def show_steps(name: str, target: str, steps: object) -> None:
+    """Print which steps of a schedule changed something, and their times."""
+    head = f"*** steps of {name} for {target}; python -m eas show FILE:{name} --after STEP prints the IR"
+    _print(f"{paint(head, 'magenta')}\n{steps}")
 
 
 def show_native(scheduled: IRModule, facts: Iterable[str], llvm: str) -> None:

@@ -106,9 +106,12 @@ def test_a_module_that_a_step_breaks_is_told_with_the_name_of_the_step(monkeypat
 def test_steps_of_a_kernel_are_seen_one_by_one():
     compiled = counts_kernel.compile(np.zeros(8, np.int32), np.zeros(7, np.int32), 8, BLOCK=8)
     steps = compiled.steps()
-    assert [seen.name for seen in steps][:2] == ["trace", "specialise"] and steps[-1].name == CPU_STEPS[-1].name
-    assert "nest" in str(steps.after("partition")) and "nest" not in str(steps.after("trace"))
-    assert "partition" in str(steps) and "ms" in str(steps)
+    assert [seen.name for seen in steps][:2] == ["trace", "specialise"]
+    assert steps[-1].name == CPU_STEPS[-1].name
+    assert "nest" in str(steps.after("partition"))
+    assert "nest" not in str(steps.after("trace"))
+    assert "partition" in str(steps)
+    assert "ms" in str(steps)
     assert compiled.steps("metal").after("lower_lanes").mode == "thread"
     with pytest.raises(eas.ArgumentError, match="there are no steps for 'gpu'"):
         compiled.steps("gpu")
