@@ -29,6 +29,7 @@ ENVIRONMENT = (
     "EAS_DEBUG",
     "EAS_NOOPT",
     "EAS_NUM_THREADS",
+    "EAS_WITHOUT",
 )
 """What a launch reads from the environment."""
 
