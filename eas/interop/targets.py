@@ -34,6 +34,6 @@ def names_dtype(target: object) -> bool:
     except TypeMismatch:
         raise UnknownDevice(
             f"there is no device or dtype named {str(target)!r}",
-            hint='x.to("cpu"), x.to("f32") or x.to(eas.base.dtypes.f32)',
+            hint='x.to("cpu"), x.to("f32") or x.to(eas.dtypes.f32)',
         ) from None
     return True

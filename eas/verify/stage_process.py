@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     stage = next(s for s in STAGES if s.name == name)
     record = Recorder(Path(events), float(seconds), is_short="--short" in options)
     module, _, function = stage.run.partition(":")
-    getattr(importlib.import_module(f"eas.verify.{module}"), function)(record, backend)
+    getattr(importlib.import_module(f"eas.verify.stages.{module}"), function)(record, backend)
     record.complete()
     return 0
 

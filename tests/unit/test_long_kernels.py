@@ -13,9 +13,9 @@ from benchmarks.long_kernels import SHAPES, load
 from eas import mk
 from eas.base.errors import CompileError
 from eas.base.trampoline import evaluate, every, reached
+from eas.codegen.llvm import generate as llvm
 from eas.codegen.llvm import outline, repeats
-from eas.codegen.llvm.generate import generate as llvm
-from eas.codegen.llvm.generate import text as llvm_text
+from eas.codegen.llvm import text as llvm_text
 from eas.codegen.llvm.text import Reg, function
 from eas.codegen.msl.text import Scope
 from eas.frontend.syntax.jumps import straighten

@@ -239,7 +239,7 @@ assert "eas.torch.mps_stand_in" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    users = {path.name for path in (ROOT / "eas").rglob("*.py") if "torch_mps_stand_in" in path.read_text()}
+    users = {path.name for path in (ROOT / "eas").rglob("*.py") if "import mps_stand_in" in path.read_text() or "mps_stand_in import" in path.read_text()}
     assert users == {"torch_layers.py"}, "of verify"
 
 

@@ -119,7 +119,7 @@ def test_the_software_metal_is_left_out_where_there_is_a_gpu(monkeypatch, metal,
 def test_every_stage_exists():
     for row in stages.STAGES:
         module, _, function = row.run.partition(":")
-        assert callable(getattr(__import__(f"eas.verify.{module}", fromlist=[function]), function))
+        assert callable(getattr(__import__(f"eas.verify.stages.{module}", fromlist=[function]), function))
     validation = Job(next(s for s in stages.STAGES if s.name == "validation"), "mps")
     assert validation.env["MTL_DEBUG_LAYER"] == validation.env["MTL_SHADER_VALIDATION"] == "1"
 
