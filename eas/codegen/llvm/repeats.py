@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function, register_type
-from eas.ir import Inst, Region, Value, walk
+from eas.ir import Inst, Region, Type, Value, walk
 
 if TYPE_CHECKING:
     from eas.codegen.llvm.generate import Emitter
@@ -41,20 +41,22 @@ class _Group:
 
     def __init__(self) -> None:
         self.numbers: list[list[object]] = []  # of the leaves of each loop
+        self.types: list[Type] = []  # of the leaves, which are those of every loop
 
     def add(self, leaves: Sequence[_Leaf]) -> None:
+        self.types = [leaf.value.type for leaf in leaves]
         self.numbers.append([_exact(leaf.number) for leaf in leaves])
 
     @cached_property
     def parameters(self) -> dict[int, int]:
-        """The leaves that are passed, to the first ones that always have the same number; asked when all loops are known."""
-        first: dict[tuple[object, ...], int] = {}
+        """The leaves that are passed, to the first ones of their type that always have the same number; asked when all loops are known."""
+        first: dict[tuple[Type, tuple[object, ...]], int] = {}
         found = dict[int, int]()
         for k, column in enumerate(zip(*self.numbers, strict=True)):
             if column[0] is None:
                 found[k] = k
             elif any(number != column[0] for number in column):
-                found[k] = first.setdefault(column, k)
+                found[k] = first.setdefault((self.types[k], column), k)
         return found
 
     @cached_property
