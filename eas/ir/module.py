@@ -19,16 +19,16 @@ LaunchMode = Literal["spmd", "thread"]
 
 
 _Positions = list[tuple[int | None, int | None, int | None, int | None]]
-_decoded: tuple[CodeType | None, _Positions] = (None, [])  # of the code that was asked about last
+_MOST_DECODED = 16
+_decoded: dict[int, tuple[CodeType, _Positions]] = {}  # of the codes that were asked about last, by identity: Python hashes all of a code
 
 
 def _positions(code: CodeType) -> _Positions:
-    """Where each instruction of a code is in the source; decoded once for many questions about one code."""
-    global _decoded
-    known, positions = _decoded
-    if known is not code:
-        positions = list(code.co_positions())
-        _decoded = code, positions
+    """Where each instruction of a code is in the source; decoded once for many questions about few codes."""
+    _, positions = _decoded.pop(id(code), None) or (code, list(code.co_positions()))
+    for oldest in list(_decoded)[: 1 - _MOST_DECODED]:
+        _decoded.pop(oldest, None)
+    _decoded[id(code)] = code, positions
     return positions
 
 
