@@ -70,6 +70,12 @@ SHAPES: dict[str, Callable[[int], list[str]]] = {
     "divisions": lambda n: [*_BLOCK[:2], "j = i", *_times(n, "j = (j + {j}) // ({k} + 3) + j % 17"), "mk.store(y, i, j.to(mk.f32), mask=m)"],
     "shifts": lambda n: [*_BLOCK[:2], "j = i", *_times(n, "j = ((j << {k}) ^ (j >> 3)) + {j}"), "mk.store(y, i, j.to(mk.f32), mask=m)"],
     "random numbers": lambda n: [*_BLOCK, *_times(n, "v = v + mk.rand({j}, i)"), *_STORE],
+    "bf16": lambda n: [*_BLOCK, "v = v.to(mk.bf16)", *_times(n, "v = v * 0.5 + {k}.0"), *_STORE],
+    "breaks": lambda n: [*_BLOCK, *_times(n, "for t in range(n):", "    if t > {j}:", "        break", "    v = v * 0.5 + {k}.0"), *_STORE],
+    "combines": lambda n: [*_BLOCK, "def larger(a, i, b, j):", "    is_first = (a > b) | ((a == b) & (i < j))", "    return mk.where(is_first, a, b), mk.where(is_first, i, j)", *_times(n, "best, at = mk.reduce((v * {k}.5, i), 0, larger)", "mk.store(y, {j}, best + at)")],
+    "gathers of lanes": lambda n: [*_BLOCK, *_times(n, "v = v + mk.gather(v, (i + {j}) % BLOCK, 0)"), *_STORE],
+    "histograms": lambda n: [*_BLOCK, *_times(n, "v = v + mk.sum(mk.histogram((v + {j}.0).to(mk.i32) & 15, 16)).to(mk.f32)"), *_STORE],
+    "sums in loops": lambda n: [*_BLOCK, *_times(n, "for t in range(n):", "    v = v + mk.sum(mk.load(x, i + t * {k}, mask=m))"), *_STORE],
     "threads": lambda n: [*_THREAD, *_times(n, "v = v * 0.5 + {k}.0"), "mk.store(y, i, v)"],
 }
 

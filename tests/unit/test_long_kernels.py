@@ -10,7 +10,7 @@ import pytest
 
 import eas
 from benchmarks.long_kernels import SHAPES, load
-from eas import mk
+from eas import ir, mk
 from eas.base.errors import CompileError
 from eas.base.trampoline import evaluate, every, reached
 from eas.codegen.llvm import generate as llvm
@@ -23,6 +23,7 @@ from eas.frontend.syntax.nodes import HiddenNames
 from eas.metal_sim import toolchain
 from eas.runtime.native import jit
 from eas.schedule.nest import partition as nests
+from tests.unit.fixed_target import possible_levels
 
 X = np.linspace(0, 1, 1 << 14, dtype=np.float32)
 needs_sim = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
@@ -54,6 +55,16 @@ def test_evaluate_defines_each_key_once():
 def test_reached_goes_depth_first_and_once():
     graph = {1: [2, 3], 2: [4], 3: [4], 4: [1]}
     assert list(reached([1], graph.__getitem__)) == [1, 2, 4, 3]
+
+
+def test_places_of_few_codes_are_decoded_once():
+    codes = [compile(f"x = {i}", "<code>", "exec") for i in range(20)]
+    first = ir._positions(codes[0])
+    for code in codes[1:]:
+        ir._positions(code)
+        assert ir._positions(codes[0]) is first
+    assert len(ir._decoded) <= ir._MOST_DECODED
+    assert ir._positions(codes[1]) == list(codes[1].co_positions())
 
 
 @pytest.mark.parametrize("shape", ["chain", "where", "integers", "masks", "scalars", "threads", "in a loop"])
@@ -445,6 +456,18 @@ def test_repeated_loops_are_one_function(shape, tmp_path, every_kernel_is_long):
     assert texts[1].count(" phi ") <= texts[0].count(" phi ") + 2
 
 
+@pytest.mark.parametrize("shape", ["stores of tiles", "ifs with stores"])
+@pytest.mark.parametrize("cpu", possible_levels())
+def test_equal_numbers_of_two_dtypes_are_two_parameters(shape, cpu, tmp_path, monkeypatch, every_kernel_is_long):
+    monkeypatch.setenv("EAS_CPU", cpu)
+    kernel, results = load(shape, 14, tmp_path), []
+    for backend in ("interp", "cpu"):
+        monkeypatch.setenv("EAS_BACKEND", backend)
+        results.append(np.zeros_like(X))
+        kernel(X, results[-1], 50, BLOCK=64, _grid=1)
+    np.testing.assert_array_equal(*results)
+
+
 @eas.kernel
 def repeating(x, y, z, n, BLOCK: eas.constexpr):
     """Loops that differ in a number, in a divisor, in a buffer, in -0.0, and in what they carry."""
@@ -483,7 +506,7 @@ def test_repeated_loops_compute_the_same(n, monkeypatch, every_kernel_is_long):
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
 
 
-@pytest.mark.parametrize("shape", ["functions", "random numbers"])
+@pytest.mark.parametrize("shape", ["functions", "random numbers", "bf16"])
 def test_functions_of_long_kernels_are_called(shape, tmp_path, monkeypatch, every_kernel_is_long):
     kernel, results = load(shape, 6, tmp_path), []
     for backend in ("interp", "cpu"):
@@ -493,7 +516,7 @@ def test_functions_of_long_kernels_are_called(shape, tmp_path, monkeypatch, ever
         results.append(y)
     np.testing.assert_allclose(*results, rtol=1e-5)
     text = kernel.compile(X, X, 50, BLOCK=64).variant().llvm
-    name = "eas_philox" if shape == "random numbers" else "eas_sin"
+    name = {"functions": "eas_sin", "random numbers": "eas_philox", "bf16": "eas_add"}[shape]
     assert len(re.findall(rf"call .*@{name}\w*\(", text)) >= 5
     assert shape != "functions" or len(re.findall(r"call .*@eas_exp\w*\(.*\) noinline", text)) >= 5
 

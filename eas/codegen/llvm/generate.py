@@ -79,7 +79,7 @@ def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long:
     other = Emitter(module, target, check_bounds)
     other.marks = marks
     other.private = {index for index, _, _ in private}
-    other.t.helpers, other.t.declarations, other.t.results = emitter.t.helpers, emitter.t.declarations, emitter.t.results
+    other.t.share(emitter.t)
     functions.insert(1, other.kernel("private", "internal ", is_long))
     emitter.scratch_nbytes += len(private) * target.copy_nbytes
     return emitter, functions
@@ -302,7 +302,8 @@ class Emitter:
             if spell is None:
                 raise Unsupported(f"the CPU code generator has no spelling of {name}", loc=inst.loc)
             lanes = max((r.lanes for r in operands), default=1)
-            results = spell(self.t, inst, [self.t.splat(r, lanes) for r in operands])
+            wide = [self.t.splat(r, lanes) for r in operands]
+            results = spell(self.t, inst, wide) if self.outliner is None else self.outliner.spell(inst, spell, wide)
             if isinstance(results, Reg) and self.outliner is None:
                 self.first_lanes.note(inst, operands, results)
         self.regs.update(

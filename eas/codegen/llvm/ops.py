@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -287,10 +286,6 @@ def _hint(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
 
 
 def _philox(t: Text, inst: Inst, xs: list[Reg]) -> Sequence[Reg]:
-    return t.call_or_write(f"eas_philox_{xs[0].lanes}", xs, functools.partial(_write_philox, t))
-
-
-def _write_philox(t: Text, *xs: Reg) -> Sequence[Reg]:
     """Philox-4x32-10, unrolled."""
     c0, c1, c2, c3, k0, k1 = xs
     for _ in range(10):
@@ -333,6 +328,9 @@ def _inline(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
     text = re.sub(r"(\$|\ba)(\d+)\b", operand, texts["llvm"])
     return t.let(text, register_type(inst.out.dtype), lanes)
 
+
+LOOK_AT_NUMBERS = frozenset({"floordiv", "mod", "truncdiv", "truncmod", "shl", "shr", "inline_target"})
+"""What is spelled otherwise with a number than with a register."""
 
 OPS: dict[str, Spelling] = {
     "add": _arithmetic("add", "fadd"), "sub": _arithmetic("sub", "fsub"), "mul": _arithmetic("mul", "fmul"),

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
+from eas.codegen.llvm.ops import LOOK_AT_NUMBERS, Spelling
 from eas.codegen.llvm.repeats import Repeats
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function
-from eas.ir import Inst, Region, Value, walk
+from eas.ir import Inst, Region, Trait, Value, walk
 
 if TYPE_CHECKING:
     from eas.codegen.llvm.generate import Emitter
@@ -59,6 +60,22 @@ class Outliner:
             t.block, t.weight = block, weight
             self._call(piece, written, used_later)
             first, line, enough = at + 1, len(t.lines), weight + _PIECE
+
+    def spell(self, inst: Inst, spell: Spelling, operands: list[Reg]) -> Reg | Sequence[Reg]:
+        """Write an instruction on lanes, or call a function of it where it takes many lines and is one of many."""
+        if not inst.op.has(Trait.ELEMENTWISE):
+            made: Reg | Sequence[Reg] = spell(self.t, inst, operands)
+            return made
+        fixed = {i: r for i, r in enumerate(operands) if inst.op.name in LOOK_AT_NUMBERS and not r.text.startswith("%")}
+
+        def write(*xs: Reg) -> Sequence[Reg]:
+            given = iter(xs)
+            made = spell(self.t, inst, [fixed.get(i) or next(given) for i in range(len(operands))])
+            return [made] if isinstance(made, Reg) else made
+
+        dtypes = (*(v.dtype for v in inst.operands), *(v.dtype for v in inst.outs))
+        key = (inst.op, inst.attrs, dtypes, tuple(r.type for r in operands), tuple(fixed.items()))
+        return self.t.call_or_write(inst.op.name, key, [r for i, r in enumerate(operands) if i not in fixed], write)
 
     def _call(self, piece: Sequence[Inst], written: str, used_later: Sequence[Value]) -> None:
         """Call a new function of what was written."""

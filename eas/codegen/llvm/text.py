@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eas.base.dtypes import DType
@@ -14,6 +14,7 @@ from eas.base.dtypes import DType
 LOOP_FUNCTION = "nounwind alignstack(64)"
 _BLOCK_WEIGHT = 20  # lines
 _MOST_INLINED = 8  # calls of one function in a long kernel
+_WORDY = 8  # lines that are worth a function
 _REGISTER_LANES = 16  # about: LLVM takes wider vectors apart
 _REGISTER = {
     "bool": "i1",
@@ -85,10 +86,16 @@ class Text:
         self.calls: Counter[str] = Counter()  # of functions that could be inlined
         self.inlines_all = True
         self.results: dict[str, Sequence[Reg]] = {}  # of helpers
+        self.symbols: dict[Hashable, str] = {}  # of helpers, by what they are for
+        self.wordy: dict[Hashable, int | None] = {}  # how often what takes many lines was written here; None for what takes few
         self.block = "entry"
         self.mark = ""  # a comment at the end of every line: where it is from
         self.weight = 0  # about what LLVM's time goes with: instructions and blocks
         self._count = 0
+
+    def share(self, other: Text) -> None:
+        """Functions of another body of the same module are those of this one, too."""
+        self.helpers, self.declarations, self.results, self.symbols = other.helpers, other.declarations, other.results, other.symbols
 
     def name(self, hint: str = "t") -> str:
         self._count += 1
@@ -127,11 +134,22 @@ class Text:
         first = operands[0]
         return self.let(f"call {first.type} {symbol}({', '.join(map(str, operands))}){'' if is_inlined else ' noinline'}", first.element, first.lanes)
 
-    def call_or_write(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Sequence[Reg]]) -> Sequence[Reg]:
-        """What `body(*operands)` writes here; in a long kernel only the first few times, and then calls of a function of it."""
-        self.calls[symbol] += 1
-        if self.inlines_all or self.calls[symbol] <= _MOST_INLINED:
+    def call_or_write(self, name: str, key: Hashable, operands: Sequence[Reg], body: Callable[..., Sequence[Reg]]) -> Sequence[Reg]:
+        """What `body(*operands)` writes here; in a long kernel, where it writes much, only the first few times, and then calls of a function of it.
+
+        Bodies with one key write the same for operands of one type; `name` is for readers.
+        """
+        if self.inlines_all:
             return body(*operands)
+        written = self.wordy.get(key, 0)
+        if written is not None and written < _MOST_INLINED:
+            before = len(self.lines)
+            made = body(*operands)
+            self.wordy[key] = written + 1 if len(self.lines) - before >= _WORDY else None
+            return made
+        if written is None:
+            return body(*operands)
+        symbol = self.symbols.setdefault(key, f"eas_{name}_{len(self.symbols)}")
         if symbol not in self.helpers:
             self.results[symbol] = self._write_helper(symbol, operands, body)
         named = [Reg(self.name(), r.element, r.lanes) for r in self.results[symbol]]

@@ -9,7 +9,7 @@ from eas.analysis import reads
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
-from eas.ir import Inst, IRModule, Value, walk
+from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.schedule.cpu.elements import I32, Elements, Emitter, Index, Known, Slot
 from eas.schedule.cpu.lane_quotients import divided
 from eas.schedule.cpu.masks import Bounds
@@ -30,6 +30,7 @@ from eas.schedule.target import CpuTarget
 _MANY_NESTS = 32
 _HUNDREDS = 200
 _LONG, _VERY_LONG = 1000, 3000  # instructions
+_ROUNDING = 10  # instructions that round a number to a dtype of which the target has no arithmetic
 
 
 def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
@@ -54,10 +55,18 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
     insts = list(walk(module.body))
     count = sum(inst.op.name == "nest" for inst in insts)
     lowering.has_many_nests, lowering.has_hundreds_of_nests = count > _MANY_NESTS, count > _HUNDREDS
-    lowering.is_long, lowering.is_very_long = count > _HUNDREDS or len(insts) > _LONG, len(insts) > _VERY_LONG
+    length = len(insts) + _ROUNDING * sum(_rounds(inst, target) for inst in insts)
+    lowering.is_long, lowering.is_very_long = count > _HUNDREDS or length > _LONG, length > _VERY_LONG
     body = lowering.program(module.body)
     module = module.with_body(body).with_attrs(scheduled="loops")
     return module.with_attrs(long=True) if lowering.is_long else module
+
+
+def _rounds(inst: Inst, target: CpuTarget) -> bool:
+    """Whether an instruction computes a float that has to be rounded bit by bit."""
+    dtype = inst.outs[0].dtype if inst.outs else dtypes.f32
+    is_narrow = dtype.is_float and dtype.bits <= 16 and (dtype is not dtypes.f16 or not target.has_f16)
+    return is_narrow and inst.op.has(Trait.ELEMENTWISE)
 
 
 class Program(Statements):
