@@ -25,7 +25,8 @@ _decoded: dict[int, tuple[CodeType, _Positions]] = {}  # of the codes that were 
 
 def _positions(code: CodeType) -> _Positions:
     """Where each instruction of a code is in the source; decoded once for many questions about few codes."""
-    _, positions = _decoded.pop(id(code), None) or (code, list(code.co_positions()))
+    known: tuple[CodeType, _Positions] | None = _decoded.pop(id(code), None)
+    positions = list(code.co_positions()) if known is None else known[1]
     for oldest in list(_decoded)[: 1 - _MOST_DECODED]:
         _decoded.pop(oldest, None)
     _decoded[id(code)] = code, positions
