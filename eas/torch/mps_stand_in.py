@@ -2,7 +2,7 @@
 
 Their memory is that of the fake Metal, reached as on a Mac: the storage's pointer is the MTLBuffer, so `data_ptr()` is
 no address. torch's operators run on the CPU; shaders run on the software Metal, not before somebody looks at results.
-`backward()` needs an accelerator of torch's own: `y.grad_fn.apply(gradient)` is one step of it.
+mps is torch's accelerator inside, so `backward()` runs in the thread that torch has for the device, as on a Mac.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from eas.metal_sim.library import Kernel, Library
 
 MPS, META = 13, 14  # of c10::DeviceType
 CHECKED_TORCH = ("2.13",)
-TYPE, GET_DEVICE, TABLE_WORDS = 0, 2, 48  # of the virtual functions of c10::impl::DeviceGuardImplInterface
-GET_DEVICE_CODE = {"x86_64": bytes.fromhex("b80d000000c3"), "aarch64": bytes.fromhex("a0018052c0035fd6")}  # return {MPS, 0}
+TABLE_WORDS = 48  # at least as many as the virtual functions of each of these have
+TYPE, EXCHANGE_DEVICE, GET_DEVICE, GET_STREAM, GET_DEFAULT_STREAM, EXCHANGE_STREAM = 0, 1, 2, 5, 6, 9  # of c10::impl::DeviceGuardImplInterface
+IS_BUILT, IS_AVAILABLE, HAS_PRIMARY_CONTEXT, HAS_MPS = 2, 3, 4, 16  # of at::MPSHooksInterface
+RETURN_MPS = {"x86_64": bytes.fromhex("b80d00000031d2c3"), "aarch64": bytes.fromhex("a0018052010080d2c0035fd6")}  # the device {MPS, 0}, or its stream 0
+RETURN_TRUE = {"x86_64": bytes.fromhex("b801000000c3"), "aarch64": bytes.fromhex("20008052c0035fd6")}
 MAX_BYTES = 4096
 SIMD_WIDTH = 32
 CASTS = {"fp16": np.float16, "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8}
@@ -45,11 +48,11 @@ def why_unavailable() -> str | None:
     import torch
 
     version = str(torch.__version__).partition("+")[0]
-    if sys.platform != "linux" or platform.machine() not in GET_DEVICE_CODE:
-        return f"it is for Linux on {' and '.join(GET_DEVICE_CODE)}, this is {sys.platform} on {platform.machine()}"
+    if sys.platform != "linux" or platform.machine() not in RETURN_MPS:
+        return f"it is for Linux on {' and '.join(RETURN_MPS)}, this is {sys.platform} on {platform.machine()}"
     if version.rpartition(".")[0] not in CHECKED_TORCH:
-        return f"it replaces an entry of torch's table of device guards, whose layout was checked for torch {', '.join(CHECKED_TORCH)}; this is {version}"
-    return None if _has_known_layout(torch) else f"torch {version} has another table of device guards than it expects"
+        return f"it replaces entries of torch's tables of device guards and hooks, whose layout was checked for torch {', '.join(CHECKED_TORCH)}; this is {version}"
+    return None if _has_known_layout(torch) else f"torch {version} has other tables of device guards or hooks than it expects"
 
 
 @contextmanager
@@ -71,7 +74,8 @@ def stand_in(mps_runtime: Any) -> Iterator[StandIn]:
     try:
         for owner, name, value in places:
             setattr(owner, name, value)
-        yield patched
+        with _accelerator(torch):
+            yield patched
     finally:
         flush()
         ours = _torch_mps.runtime()
@@ -122,38 +126,76 @@ def _install(torch: Any, mps_runtime: Any) -> None:
     _installed.extend((rest, aten))
 
 
+def _library(torch: Any, name: str) -> ctypes.CDLL:
+    return ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", name))
+
+
 def _guards(torch: Any) -> Any:
     """torch's guards of devices, by the number of the device."""
-    core = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
-    return (ctypes.c_void_p * 22).in_dll(ctypes.CDLL(core), "_ZN3c104impl26device_guard_impl_registryE")
+    return (ctypes.c_void_p * 22).in_dll(_library(torch, "libc10.so"), "_ZN3c104impl26device_guard_impl_registryE")
+
+
+def _hooks(torch: Any) -> int:
+    """Where the object is that torch asks what MPS can do."""
+    found = _library(torch, "libtorch_cpu.so")["_ZN2at6detail11getMPSHooksEv"]
+    found.restype = ctypes.c_void_p
+    return int(found())
 
 
 def _has_known_layout(torch: Any) -> bool:
-    """Whether the guard of `meta` answers where we look: its first virtual function is `type`, its third `getDevice`."""
+    """Whether virtual functions answer where we look: the guard of `meta` with its device, the hooks with whether there is MPS."""
     try:
-        guard = _guards(torch)[META]
-        first = ctypes.c_void_p.from_address(guard).value if guard else None
-        if not first:
-            return False
-        table = (ctypes.c_void_p * (GET_DEVICE + 1)).from_address(first)
-        answers = [ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)(table[i] or 0)(guard) & 0xFF for i in (TYPE, GET_DEVICE)]
-    except (OSError, ValueError):  # no such library, or no such table in it
+        guard, hooks = _guards(torch)[META], _hooks(torch)
+        devices = [_answer(guard, i) for i in (TYPE, GET_DEVICE, GET_STREAM)] if guard else []
+        flags = [_answer(hooks, i) for i in (IS_BUILT, IS_AVAILABLE, HAS_MPS)]
+    except (OSError, AttributeError, ValueError):  # no such library, or no such table in it
         return False
-    return answers == [META, META]
+    return devices == [META] * 3 and flags == [int(torch.backends.mps.is_available())] * 3
+
+
+def _answer(instance: int, index: int) -> int:
+    """The first byte of what a virtual function without arguments, or with a device, returns."""
+    table = (ctypes.c_void_p * (index + 1)).from_address(ctypes.c_void_p.from_address(instance).value or 0)
+    return int(ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint16)(table[index] or 0)(instance, META)) & 0xFF
+
+
+def _table_with(instance: int, indices: Sequence[int], code: bytes) -> int:
+    """The virtual functions of a C++ object again, some of them replaced by code; it stays for the life of the process."""
+    head = 2 * ctypes.sizeof(ctypes.c_void_p)  # the offset to the top and the type
+    original = ctypes.c_void_p.from_address(instance).value or 0
+    table = (ctypes.c_void_p * TABLE_WORDS).from_buffer_copy((ctypes.c_void_p * TABLE_WORDS).from_address(original - head))
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    for index in indices:
+        table[2 + index] = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    _installed.extend((table, page))
+    return ctypes.addressof(table) + head
 
 
 def _guard_device(torch: Any) -> None:
-    """Let torch enter the device mps: with the guard of `meta`, which does nothing, but for its `getDevice`."""
+    """Let torch enter the device mps: with the guard of `meta`, which does nothing, but for what it says of itself."""
     guards = _guards(torch)
-    word = ctypes.sizeof(ctypes.c_void_p)
-    original = ctypes.c_void_p.from_address(guards[META] or 0).value or 0
-    table = (ctypes.c_void_p * TABLE_WORDS).from_buffer_copy((ctypes.c_void_p * TABLE_WORDS).from_address(original - 2 * word))
-    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    code.write(GET_DEVICE_CODE[platform.machine()])
-    table[2 + GET_DEVICE] = ctypes.addressof(ctypes.c_char.from_buffer(code))
-    guard = ctypes.c_void_p(ctypes.addressof(table) + 2 * word)
+    places = (TYPE, EXCHANGE_DEVICE, GET_DEVICE, GET_STREAM, GET_DEFAULT_STREAM, EXCHANGE_STREAM)
+    guard = ctypes.c_void_p(_table_with(guards[META] or 0, places, RETURN_MPS[platform.machine()]))
     guards[MPS] = ctypes.addressof(guard)
-    _installed.extend((table, code, guard))
+    _installed.append(guard)
+
+
+@functools.cache
+def _hooks_of_mps(torch: Any) -> int:
+    """Virtual functions of torch's hooks that say that MPS is there."""
+    return _table_with(_hooks(torch), (IS_BUILT, IS_AVAILABLE, HAS_PRIMARY_CONTEXT, HAS_MPS), RETURN_TRUE[platform.machine()])
+
+
+@contextmanager
+def _accelerator(torch: Any) -> Iterator[None]:
+    """mps is torch's accelerator inside: what its engine of gradients asks for."""
+    table = ctypes.c_void_p.from_address(_hooks(torch))
+    before, table.value = table.value, _hooks_of_mps(torch)
+    try:
+        yield
+    finally:
+        table.value = before
 
 
 def _overload(torch: Any, name: str) -> Any:

@@ -210,6 +210,7 @@ KERNELS: list[Row] = [
     ("buffer 31", "kernel void k(device float* f [[buffer(31)]]) { f[0] = 1; }", "kernel void k(device float* f [[buffer(30)]]) { f[0] = 1; }"),
     ("buffer -1", "kernel void k(device float* f [[buffer(-1)]]) { f[0] = 1; }", "kernel void k(device float* f [[buffer(1)]]) { f[0] = 1; }"),
     ("buffer n", "kernel void k(device float* f [[buffer(x)]]) { f[0] = 1; }", "kernel void k(device float* f [[buffer(2)]]) { f[0] = 1; }"),
+    ("a position with an index", "kernel void k(device float* f [[buffer(0)]], uint i [[thread_position_in_grid(0)]]) { f[i] = 1; }", "kernel void k(device float* f [[buffer(0)]], uint i [[thread_position_in_grid]]) { f[i] = 1; }"),
     ("buffer without an index", "kernel void k(device float* f [[buffer]]) { f[0] = 1; }", "kernel void k(device float* f) { f[0] = 1; }"),
     ("one buffer twice", "kernel void k(device float* f [[buffer(1)]], device float* g [[buffer(1)]]) { f[0] = g[0]; }", "kernel void k(device float* f [[buffer(1)]], device float* g [[buffer(2)]]) { f[0] = g[0]; }"),
     ("threadgroup 31", "kernel void k(device float* f [[buffer(0)]], threadgroup float* t [[threadgroup(31)]]) { f[0] = t[0]; }", "kernel void k(device float* f [[buffer(0)]], threadgroup float* t [[threadgroup(30)]]) { f[0] = t[0]; }"),

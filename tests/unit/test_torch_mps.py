@@ -217,8 +217,8 @@ def test_fast_math_that_torch_does_not_have_is_told_of_once(mps):
     ("change", "reason"),
     [
         (lambda m: m.setattr(torch, "__version__", "2.14.1+cpu"), "was checked for torch 2.13; this is 2.14.1"),
-        (lambda m: m.setattr(torch_mps_stand_in, "GET_DEVICE_CODE", {"riscv64": b""}), "it is for Linux on riscv64"),
-        (lambda m: m.setattr(torch_mps_stand_in, "META", 1), "has another table of device guards than it expects"),
+        (lambda m: m.setattr(torch_mps_stand_in, "RETURN_MPS", {"riscv64": b""}), "it is for Linux on riscv64"),
+        (lambda m: m.setattr(torch_mps_stand_in, "META", 1), "has other tables of device guards or hooks than it expects"),
     ],
 )
 def test_the_stand_in_refuses_a_torch_that_it_does_not_know(change, reason, monkeypatch):
@@ -350,12 +350,6 @@ def test_tensors_are_shared_both_ways(mps):
 # --- operators and the library ----------------------------------------------------------------------
 
 
-def step_back(made, *grads):
-    """The gradients of what an operator was given: one step of `backward`, which needs an accelerator of torch's own."""
-    with torch.no_grad():
-        return made.grad_fn.apply(*grads)
-
-
 def test_operators_record_gradients(layer):
     for name, args in (("softmax", ()), ("log_softmax", ()), ("layer_norm", (4, 4)), ("rms_norm", (4,)), ("silu", ()), ("bias_gelu", (4,))):
         x = torch.randn(6, 4)
@@ -368,8 +362,9 @@ def test_operators_record_gradients(layer):
         made = getattr(lib, name)(*there)
         assert made.device.type == "mps", name
         torch.testing.assert_close(made.detach().cpu(), want.detach())
-        for slope, t in zip(step_back(made, grad.to("mps")), here, strict=False):
-            torch.testing.assert_close(slope.detach().cpu(), t.grad)
+        made.backward(grad.to("mps"))  # in the thread that torch has for the device
+        for ours, t in zip(there, here, strict=True):
+            torch.testing.assert_close(ours.grad.cpu(), t.grad)
 
 
 def test_attention_and_its_gradient(layer):
@@ -377,10 +372,12 @@ def test_attention_and_its_gradient(layer):
     here = [t.clone().requires_grad_() for t in (q, k, v)]
     want = lib.attention(*here, causal=True)
     want.backward(grad)
-    made = lib.attention(*(t.to("mps").requires_grad_() for t in (q, k, v)), causal=True)
+    there = [t.to("mps").requires_grad_() for t in (q, k, v)]
+    made = lib.attention(*there, causal=True)
     torch.testing.assert_close(made.detach().cpu(), want.detach(), atol=1e-5, rtol=1e-4)
-    for slope, t in zip(step_back(made, grad.to("mps"), None), here, strict=False):
-        torch.testing.assert_close(slope.detach().cpu(), t.grad, atol=1e-4, rtol=1e-3)
+    made.backward(grad.to("mps"))
+    for ours, t in zip(there, here, strict=True):
+        torch.testing.assert_close(ours.grad.cpu(), t.grad, atol=1e-4, rtol=1e-3)
 
 
 CALLS = {
@@ -417,6 +414,18 @@ def test_library_gives_what_it_was_given(mps, name):
     torch.testing.assert_close(made.cpu(), want, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["bias_gelu", "cross_entropy", "gelu", "swiglu"])
+def test_library_goes_back(mps, name):
+    x, y = torch.randn(8, 32), torch.randn(32)
+    slopes = []
+    for device in ("cpu", "mps"):
+        there = [t.detach().to(device).requires_grad_() for t in (x.clone(), y.clone())]
+        CALLS[name](*there).square().sum().backward()
+        slopes.append([t.grad.cpu() for t in there if t.grad is not None])
+    assert slopes[0]
+    torch.testing.assert_close(slopes[1], slopes[0], atol=1e-4, rtol=1e-3)
+
+
 def test_library_writes_out(mps):
     x, out = randn(4, 8), torch.zeros(4, 8, device="mps")
     assert lib.softmax(x, out) is out
@@ -441,6 +450,22 @@ def test_own_operators_compiled_and_under_autocast(mps):
     torch.testing.assert_close(compiled(x).cpu(), 2 * x.cpu() + 1)
     with torch.autocast("mps", dtype=torch.float16):
         assert twice(x).dtype == torch.float16
+
+
+def test_gradients_compiled_and_under_autocast(mps):
+    x = randn(6, 40)
+    there = x.clone().requires_grad_()
+    torch.compile(lambda t: lib.softmax(t * 2).square().sum(), backend="aot_eager", fullgraph=True)(there).backward()
+    here = x.cpu().requires_grad_()
+    torch.softmax(here * 2, -1).square().sum().backward()
+    torch.testing.assert_close(there.grad.cpu(), here.grad)
+    there.grad = None
+    with torch.autocast("mps", dtype=torch.float16):
+        lib.softmax((there @ there.detach().T) / 8).square().sum().backward()
+    assert there.grad.dtype == torch.float32
+    here.grad = None
+    torch.softmax((here @ here.detach().T) / 8, -1).square().sum().backward()
+    torch.testing.assert_close(there.grad.cpu(), here.grad, atol=2e-2, rtol=2e-2)
 
 
 def test_autotune_measures_and_restores(mps):

@@ -133,7 +133,9 @@ def local_attributes(text: Text) -> Found:
 def _binding(p: _Parameter) -> Found:
     name = p.name
     if p.position is not None:
-        if "buffer" in p.attributes:
+        if p.attributes[p.attributes.index(p.position) + 1] == "(":
+            yield name, f"[[{p.position}]] of {name.text} takes no argument"
+        elif "buffer" in p.attributes:
             yield name, f"{name.text} cannot be a buffer and [[{p.position}]]"
         elif p.is_pointer:
             yield name, f"[[{p.position}]] is a value: {name.text} cannot be a pointer or a reference"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,24 +34,24 @@ def run(record: Recorder, _: str) -> None:
                 check(torch, "cpu")
     why = get_runtime("mps").why_unavailable()
     if torch.backends.mps.is_available() and why is None:
-        _check_layers(record, torch, (_launches_on, _views_on, _ordered_on, _gradient_on), "")
+        _check_layers(record, torch, "")
     elif config.metal() == "software" and why is None and (missing := no_stand_in()) is not None:
         for layer in "AB":
             record.skipped(f"layer {layer}", f"this torch has no MPS, and there is no stand-in for it: {missing}")
     elif config.metal() == "software" and why is None:
         record.fact("torch.mps", "a stand-in on the software Metal, not torch's own")
-        with stand_in(get_runtime("mps")):  # it has no `backward()`
-            _check_layers(record, torch, (_launches_on, _views_on, _ordered_on), ", on a stand-in for torch's MPS")
+        with stand_in(get_runtime("mps")):
+            _check_layers(record, torch, ", on a stand-in for torch's MPS")
     else:
         for layer in "AB":
             record.skipped(f"layer {layer}", "this torch has no MPS: a Mac is needed" if why is None else why)
 
 
-def _check_layers(record: Recorder, torch: Any, checks: Sequence[Callable[[Any, str], None]], remark: str) -> None:
+def _check_layers(record: Recorder, torch: Any, remark: str) -> None:
     with switching.backend("auto"):
         for layer in ("a", "b"):
             os.environ["EAS_TORCH_LAYER"] = layer
-            for check in checks:
+            for check in (_launches_on, _views_on, _ordered_on, _gradient_on):
                 with record.checking(f"layer {layer.upper()}: {check.__name__.strip('_').replace('_', ' ').removesuffix(' on')}{remark}"):
                     check(torch, "mps")
         os.environ.pop("EAS_TORCH_LAYER")
