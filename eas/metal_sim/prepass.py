@@ -58,6 +58,7 @@ POSITIONS = {
     "dispatch_quadgroups_per_threadgroup": "dispatch_quadgroups_per_threadgroup",
 }
 MAX_BUFFERS = 31
+_TOO_LARGE = '"a threadgroup has 32768 bytes of memory, and the variables of this function have more"'
 _HALF = re.compile(r"((?!0[xX])[\d.]+(?:[eE][+-]?\d+)?)([hH]|bf|BF)")
 
 
@@ -321,11 +322,10 @@ class _Reader:
         words = {t.text for t in self._head(start, brace)}
         if "kernel" in words or "kernel" in attributes:
             self._kernel(start, brace, close, attributes, scope)
-            self._threadgroup_variables(brace, close)
         elif self._drop_if_repeated(start, brace, close, scope):
             return
-        else:
-            self._threadgroup_variables(brace, close)
+        # What a template asks for is known when a pipeline is made of it, and is then refused: others of its kernels may fit.
+        self._threadgroup_variables(brace, close, is_sized=self.tokens[start].text != "template")
 
     def _kernel(self, start: int, brace: int, close: int, attributes: dict[str, str], scope: tuple[str, ...]) -> None:
         opening = self._parameter_list(start, brace)
@@ -402,16 +402,21 @@ class _Reader:
         shown = f"[[{next(iter(attributes))}]]" if attributes else "no attribute"
         raise self._error(part[0], f"parameter {name} of kernel {kernel} has {shown}, which the software Metal does not know")
 
-    def _threadgroup_variables(self, brace: int, close: int) -> None:
+    def _threadgroup_variables(self, brace: int, close: int, is_sized: bool) -> None:
         """`threadgroup T x[N];` becomes a reference to memory of the threadgroup."""
         tokens = self.tokens
-        at = brace + 1
+        at, depth, sizes = brace + 1, 0, list[str]()
         while at < close:
+            depth += (tokens[at].text == "{") - (tokens[at].text == "}")
             if tokens[at].text == "threadgroup" and self._starts_statement(self._before_alignas(at)):
                 end = at
                 while tokens[end].text != ";" and end < close:
                     end = closing(tokens, end) + 1 if tokens[end].text in OPENING else end + 1
-                self._variable(at, end)
+                made = self._variable(at, end)
+                if is_sized and made:
+                    inner = [*sizes, *(f"sizeof({name})" for name in made)]
+                    sizes = inner if depth == 0 else sizes  # what a block declares is not known behind it
+                    self.edits.replace(tokens[end].start, tokens[end].start, f"; static_assert({' + '.join(inner)} <= 32768, {_TOO_LARGE})")
                 at = end
             at += 1
 
@@ -430,13 +435,14 @@ class _Reader:
             self.tokens[at - 1].text == "[" or self.tokens[at].text == "]"
         )
 
-    def _variable(self, at: int, end: int) -> None:
+    def _variable(self, at: int, end: int) -> list[str]:
+        """Rewrites a declaration; the names of its types."""
         parts = split_at_commas(self.tokens[at + 1 : end])
         if not parts:
-            return
+            return []
         head = parts[0][: next((i for i, t in enumerate(parts[0]) if t.text in ("[", "=")), len(parts[0]))]
         if any(t.text in ("*", "&", "&&") for t in outside_templates(head)):
-            return  # a pointer or reference into threadgroup memory: a variable of the thread
+            return []  # a pointer or reference into threadgroup memory: a variable of the thread
         if zeroed := is_zeroed(parts):
             parts[0] = parts[0][: next(i for i, t in enumerate(parts[0]) if t.text == "=")]
         align, start = "1", self._before_alignas(at)
@@ -446,17 +452,19 @@ class _Reader:
             close = closing(head, 1)
             align, head, parts[0] = join(head[2:close]), head[close + 1 :], parts[0][close + 1 :]
         type_ = join(head[:-1])
-        made = []
+        made, types = list[str](), list[str]()
         for i, part in enumerate(parts):
             declarator = part[len(head) - 1 :] if i == 0 else part
             name, extents = declarator[0].text, join(declarator[1:])
             number = len(self.source.variables)
             self.source.variables.append((name, f"{type_}{extents}"))
+            types.append(f"eas_tg_{number}")
             made.append(
                 f"typedef {type_} eas_tg_{number}{extents}; eas_tg_{number}& {name} = "
                 f"eas_sim::threadgroup_variable<eas_tg_{number}, {number}, {align}, {str(zeroed).lower()}>()"
             )
         self.edits.replace(self.tokens[start].start, self.tokens[end].start, "; ".join(made))
+        return types
 
     def _drop_if_repeated(self, start: int, head_end: int, end: int, scope: tuple[str, ...]) -> bool:
         """Drop a function that differs from an earlier one in address spaces only, and refuse one that does not differ."""

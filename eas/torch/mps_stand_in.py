@@ -2,7 +2,8 @@
 
 Their memory is that of the fake Metal, reached as on a Mac: the storage's pointer is the MTLBuffer, so `data_ptr()` is
 no address. torch's operators run on the CPU; shaders run on the software Metal, not before somebody looks at results.
-mps is torch's accelerator inside, so `backward()` runs in the thread that torch has for the device, as on a Mac.
+mps is torch's accelerator inside, so `backward()` runs in the thread that torch has for the device, as on a Mac. Torch makes
+such threads at the first `backward()` of a process, so `guard_device` comes before that.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def flush() -> None:
 @functools.cache
 def _install(torch: Any, mps_runtime: Any) -> None:
     """Give torch's dispatch key MPS kernels, and its device a guard that does nothing, for the life of the process."""
-    _guard_device(torch)
+    guard_device()
     rest = torch.library.Library("_", "IMPL")
     rest.fallback(functools.partial(_run, torch, mps_runtime), "MPS")
     aten = torch.library.Library("aten", "IMPL", "MPS")
@@ -172,8 +173,11 @@ def _table_with(instance: int, indices: Sequence[int], code: bytes) -> int:
     return ctypes.addressof(table) + head
 
 
-def _guard_device(torch: Any) -> None:
+@functools.cache
+def guard_device() -> None:
     """Let torch enter the device mps: with the guard of `meta`, which does nothing, but for what it says of itself."""
+    import torch
+
     guards = _guards(torch)
     places = (TYPE, EXCHANGE_DEVICE, GET_DEVICE, GET_STREAM, GET_DEFAULT_STREAM, EXCHANGE_STREAM)
     guard = ctypes.c_void_p(_table_with(guards[META] or 0, places, RETURN_MPS[platform.machine()]))

@@ -185,6 +185,7 @@ DECLARATIONS: list[Row] = [
     ("a threadgroup object with a constructor", call("struct S { int x; S() { x = 1; } };", "threadgroup S s; n[i] = s.x;"), call("struct S { int x; S() { x = 1; } S() threadgroup { x = 2; } };", "threadgroup S s; n[i] = s.x;")),
     ("a threadgroup object that needs an argument", call("struct S { int x; S(int y) : x(y) { } };", "threadgroup S s; n[i] = s.x;"), call("struct S { int x; S() = default; };", "threadgroup S s; s.x = 1; n[i] = s.x;")),
     ("a threadgroup variable in a lambda", "auto g = [](int x) { threadgroup int y; y = x; return y; }; n[i] = g(1);", "auto g = [](int x) { int y = x; return y; }; n[i] = g(1);"),
+    ("more threadgroup memory in all", "threadgroup float x[5000]; threadgroup half y[7000]; x[i] = 1; y[i] = x[i]; f[i] = y[i];", "threadgroup float x[5000]; threadgroup half y[6000]; x[i] = 1; y[i] = x[i]; f[i] = y[i];"),
     ("more threadgroup memory than there is", "threadgroup float x[8193]; x[0] = 1; f[i] = x[0];", "threadgroup float x[8192]; x[0] = 1; f[i] = x[0];"),
     ("a constant reference to a number", "constant int& x = 3; n[i] = x;", "constant float& x = c[0]; f[i] = x;"),
     ("a device reference to a sum", "const device float& x = f[0] + 1; f[i] = x;", "const device float& x = f[0]; f[i] = x;"),

@@ -377,3 +377,17 @@ def test_numbers_as_constants_keep_their_bytes():
         for number in (info.min, info.max, 0, 1, 0x0102030405060708 % info.max, -2 if info.min else 2):
             kernel(out, number, grid=1, threads=1)
             assert out[0] == number, name
+
+
+def test_a_template_may_have_a_kernel_that_does_not_fit():
+    text = (
+        "template <typename T, int N> kernel void f(device T* x, uint t [[thread_index_in_threadgroup]]) { threadgroup T a[N]; a[t] = x[t] + 1; x[t] = a[t]; }\n"
+        'template [[host_name("small")]] kernel void f<float, 64>(device float*, uint);\ntemplate [[host_name("large")]] kernel void f<float, 9000>(device float*, uint);\n'
+    )
+    library = Library(HEAD + text)
+    library.check()
+    x = np.zeros(4, np.float32)
+    library.kernel("small")(x, grid=1, threads=4)
+    assert list(x) == [1] * 4
+    with pytest.raises(LaunchError, match="needs 36000 bytes of threadgroup memory; Metal has 32768"):
+        library.kernel("large")(x, grid=1, threads=4)

@@ -27,6 +27,8 @@ from tests.unit.fake_metal import NEEDS_EXTENSION
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = NEEDS_EXTENSION
+if torch_mps_stand_in.why_unavailable() is None:
+    torch_mps_stand_in.guard_device()  # while tests are collected: the first `backward()` of this process may be another file's
 
 
 @eas.kernel
@@ -365,6 +367,14 @@ def test_operators_record_gradients(layer):
         made.backward(grad.to("mps"))  # in the thread that torch has for the device
         for ours, t in zip(there, here, strict=True):
             torch.testing.assert_close(ours.grad.cpu(), t.grad)
+
+
+def test_the_engine_of_gradients_may_have_run_before(mps):
+    x = torch.ones(3, requires_grad=True)
+    x.square().sum().backward()
+    there = randn(3).requires_grad_()
+    there.square().sum().backward()
+    assert torch.equal(there.grad.cpu(), 2 * there.detach().cpu())
 
 
 def test_attention_and_its_gradient(layer):

@@ -76,7 +76,6 @@ template <typename T, int ID> struct threadgroup_key { static const char key; };
 template <typename T, int ID> const char threadgroup_key<T, ID>::key = 0;
 
 template <typename T, int ID, unsigned long ALIGN = 1, bool ZEROED = false> __attribute__((always_inline, nodebug)) inline T& threadgroup_variable() {
-  static_assert(sizeof(T) <= 32768, "a threadgroup has 32768 bytes of memory, and this variable has more");
   constexpr unsigned align = ALIGN > alignof(T) ? ALIGN : alignof(T);
   return *(T*)eas_sim_threadgroup(sizeof(T), align, &threadgroup_key<T, ID>::key, ID, ZEROED);
 }

@@ -13,7 +13,7 @@ import eas
 from eas import lib
 from eas.base import config
 from eas.runtime import get_runtime
-from eas.torch.mps_stand_in import stand_in
+from eas.torch.mps_stand_in import guard_device, stand_in
 from eas.torch.mps_stand_in import why_unavailable as no_stand_in
 from eas.verify import switching
 from eas.verify.events import Recorder
@@ -28,17 +28,21 @@ def run(record: Recorder, _: str) -> None:
         record.skipped("torch", "not installed; pip install 'easy-as[torch]'")
         return
     torch = importlib.import_module("torch")
+    why = get_runtime("mps").why_unavailable()
+    has_mps, missing = torch.backends.mps.is_available(), no_stand_in()
+    needs_stand_in = config.metal() == "software" and why is None and not has_mps
+    if needs_stand_in and missing is None:
+        guard_device()  # before the first `backward()`
     with switching.backend("cpu"):
         for check in (_shares_cpu_memory, _launches_on, _gradient_on):
             with record.checking(f"cpu: {check.__name__.strip('_').replace('_', ' ').removesuffix(' on')}"):
                 check(torch, "cpu")
-    why = get_runtime("mps").why_unavailable()
-    if torch.backends.mps.is_available() and why is None:
+    if has_mps and why is None:
         _check_layers(record, torch, "")
-    elif config.metal() == "software" and why is None and (missing := no_stand_in()) is not None:
+    elif needs_stand_in and missing is not None:
         for layer in "AB":
             record.skipped(f"layer {layer}", f"this torch has no MPS, and there is no stand-in for it: {missing}")
-    elif config.metal() == "software" and why is None:
+    elif needs_stand_in:
         record.fact("torch.mps", "a stand-in on the software Metal, not torch's own")
         with stand_in(get_runtime("mps")):
             _check_layers(record, torch, ", on a stand-in for torch's MPS")
