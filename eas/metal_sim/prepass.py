@@ -59,6 +59,7 @@ POSITIONS = {
 }
 MAX_BUFFERS = 31
 _TOO_LARGE = '"a threadgroup has 32768 bytes of memory, and the variables of this function have more"'
+_PLAIN = re.compile(r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F.]+[pP][+-]?\d+")
 _HALF = re.compile(r"((?!0[xX])[\d.]+(?:[eE][+-]?\d+)?)([hH]|bf|BF)")
 
 
@@ -494,6 +495,8 @@ class _Reader:
                 if suffix := _HALF.fullmatch(token.text):
                     kind = "h" if suffix[2] in "hH" else "bf"
                     self.edits.replace(token.start, token.end, f"{suffix[1]}_eas_{kind}")
+                elif _PLAIN.fullmatch(token.text):  # a float; the compiler's option for that does not reach expressions that depend on templates
+                    self.edits.replace(token.end, token.end, "f")
             elif token.kind != "word":
                 continue
             elif token.text == "coherent":

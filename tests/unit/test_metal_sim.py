@@ -391,3 +391,13 @@ def test_a_template_may_have_a_kernel_that_does_not_fit():
     assert list(x) == [1] * 4
     with pytest.raises(LaunchError, match="needs 36000 bytes of threadgroup memory; Metal has 32768"):
         library.kernel("large")(x, grid=1, threads=4)
+
+
+def test_plain_literals_are_floats_in_templates_too():
+    text = (
+        "template <typename T> float g(T x) { static_assert(sizeof(x + 0.5) == sizeof(float) && sizeof(1e-3 * x) == sizeof(float) && sizeof(x - 0x1p-2) == 4, \"\"); return fmax(0, fmin(1, x / 6 + .5)); }\n"
+        "kernel void f(device float* x, uint t [[thread_index_in_threadgroup]]) { x[t] = g(x[t]); }"
+    )
+    x = np.array([0, 1.5, 9, -9], np.float32)
+    run(text, "f", x, grid=1, threads=4)
+    assert list(x) == [0.5, 0.75, 1, 0]
