@@ -156,7 +156,7 @@ DECLARATIONS: list[Row] = [
     ("two spaces", "device threadgroup float* p = f; f[i] = *p;", "device float* p = f; f[i] = *p;"),
     ("recursion", call("int g(int x) { return x < 2 ? 1 : x * g(x - 1); }", "n[i] = g(4);"), call("int g(int x) { int y = 1; while (x > 1) y *= x--; return y; }", "n[i] = g(4);")),
     ("mutual recursion", call("int h(int x);\nint g(int x) { return x ? h(x - 1) : 0; }\nint h(int x) { return x ? g(x - 1) : 1; }", "n[i] = g(4);"), call("int h(int x);\nint g(int x) { return x ? h(x - 1) : 0; }\nint h(int x) { return x ? 1 : 2; }", "n[i] = g(4);")),
-    ("recursion under a name of Metal's", call("int pow(int x, int n) { return n ? x * pow(x, n - 1) : 1; }", "n[i] = pow(2, 3);"), call("struct S { float x; };\nS max(S a, S b) { return S{max(a.x, b.x)}; }", "f[i] = max(S{f[i]}, S{1}).x;")),
+    ("recursion under a name of Metal's", call("int pow(int x, int n) { return n ? x * pow(x, n - 1) : 1; }", "n[i] = pow(2, 3);"), call("int pow(int x, int n) { int y = 1; while (n-- > 0) y *= x; return y; }", "n[i] = pow(2, 3);")),
     ("a method that calls itself", call("struct S { int g(int x) { return x ? this->g(x - 1) : 0; } };", "S s; n[i] = s.g(4);"), call("struct S { int g(int x) { return x; } int h(int x) { return this->g(x - 1); } };", "S s; n[i] = s.h(4);")),
     ("a template that calls itself", call("template <typename T> T g(T x) { return x ? g(x - 1) : 0; }", "n[i] = g(4);"), call("template <int N> int g() { if constexpr (N > 0) return g<N - 1>(); else return 0; }", "n[i] = g<4>();")),
     ("a kernel that calls itself", "kernel void k(device int* n [[buffer(0)]]) { if (n[0]) k(n); }", "kernel void k(device int* n [[buffer(0)]]) { if (n[0]) n[0] = 1; }"),

@@ -401,3 +401,13 @@ def test_plain_literals_are_floats_in_templates_too():
     x = np.array([0, 1.5, 9, -9], np.float32)
     run(text, "f", x, grid=1, threads=4)
     assert list(x) == [0.5, 0.75, 1, 0]
+
+
+def test_an_overload_that_calls_metals_function_is_no_recursion():
+    text = (
+        "struct S { float x; };\nS max(S a, S b) { return S{max(a.x, b.x)}; }\n"
+        "kernel void f(device float* x, uint t [[thread_index_in_threadgroup]]) { x[t] = max(S{x[t]}, S{1}).x; }"
+    )
+    x = np.array([0, 1.5], np.float32)
+    run(text, "f", x, grid=1, threads=2)
+    assert list(x) == [1, 1.5]

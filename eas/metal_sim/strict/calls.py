@@ -10,14 +10,16 @@ from eas.metal_sim.tokens import Token
 
 # Functions of Metal that programs overload for types of their own: such a call may mean Metal's.
 OVERLOADED = frozenset(
-    """abs absdiff acos acosh all any as_type asin asinh atan atan2 atanh ceil clamp clz copysign cos cosh cospi cross ctz determinant distance
-    distance_squared divide dot exp exp10 exp2 fabs fdim floor fma fmax fmin fmod fract frexp isfinite isinf isnan isnormal ldexp length
-    length_squared log log10 log2 max max3 median3 min min3 mix modf normalize popcount pow powr reflect refract rint round rsqrt saturate select
-    sign signbit simd_broadcast simd_max simd_min simd_product simd_shuffle simd_shuffle_and_fill_down simd_shuffle_and_fill_up simd_shuffle_down
-    simd_shuffle_rotate_down simd_shuffle_rotate_up simd_shuffle_up simd_shuffle_xor simd_sum simd_prefix_exclusive_product
-    simd_prefix_exclusive_sum simd_prefix_inclusive_product simd_prefix_inclusive_sum sin sincos sinh sinpi smoothstep sqrt step tan tanh tanpi
-    transpose trunc""".split()
-)
+    ["abs", "absdiff", "acos", "acosh", "all", "any", "as_type", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "clamp", "clz",
+     "copysign", "cos", "cosh", "cospi", "cross", "ctz", "determinant", "distance", "distance_squared", "divide", "dot", "exp", "exp10",
+     "exp2", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "fract", "frexp", "isfinite", "isinf", "isnan", "isnormal", "ldexp",
+     "length", "length_squared", "log", "log10", "log2", "max", "max3", "median3", "min", "min3", "mix", "modf", "normalize", "popcount",
+     "pow", "powr", "reflect", "refract", "rint", "round", "rsqrt", "saturate", "select", "sign", "signbit", "simd_broadcast",
+     "simd_max", "simd_min", "simd_product", "simd_shuffle", "simd_shuffle_and_fill_down", "simd_shuffle_and_fill_up",
+     "simd_shuffle_down", "simd_shuffle_rotate_down", "simd_shuffle_rotate_up", "simd_shuffle_up", "simd_shuffle_xor", "simd_sum",
+     "simd_prefix_exclusive_product", "simd_prefix_exclusive_sum", "simd_prefix_inclusive_product", "simd_prefix_inclusive_sum", "sin",
+     "sincos", "sinh", "sinpi", "smoothstep", "sqrt", "step", "tan", "tanh", "tanpi", "transpose", "trunc"]
+)  # fmt: skip
 
 
 def recursive_call(tokens: Sequence[Token], outline: Outline) -> tuple[Token, list[str]] | None:
