@@ -429,7 +429,7 @@ class Kernel:
             strided = strided | {n for n, v in views.items() if self._was_told_strides(v, values)}
             for name, seen in views.items():
                 if not (seen.is_contiguous or name in strided):
-                    refuse_told_strides(compiled, seen, given)
+                    refuse_told_strides(compiled, seen, given, {n: v for n, v, is_meta in zip(self._names, values, self._is_meta, strict=False) if is_meta})
             arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in strided) for n, v in views.items()}
             for name, value in given.items():
                 if isinstance(value, np.generic):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from eas.base.errors import ArgumentError
 from eas.base.loading import load
+from eas.base.types import Shape
 from eas.interop.arguments import ArgView
+from eas.ir import Value, walk
 
 if TYPE_CHECKING:
     from eas.analysis.indexing import Affine
+    from eas.analysis.indexing.forms import Forms
+    from eas.analysis.indexing.linear import Linear, Monomial, Symbol
     from eas.compiler import CompiledKernel
 
 
@@ -21,21 +25,31 @@ def steps_of(seen: ArgView) -> set[int]:
     return {step for size, step in zip(seen.shape, seen.strides, strict=True) if size > 1 and step != 1}
 
 
-def refuse_told_strides(compiled: CompiledKernel, seen: ArgView, given: Mapping[str, Any]) -> None:
-    """Raise if a kernel that would get a copy of a strided array addresses it by the strides of the array itself."""
+def refuse_told_strides(compiled: CompiledKernel, seen: ArgView, given: Mapping[str, Any], metas: Mapping[str, Any]) -> None:
+    """Raise if a kernel that would get a copy of a strided array addresses it by the strides of the array itself.
+
+    They may be arguments, sums of their products, or meta-parameters. Of the latter only the number is left in the kernel:
+    it counts if a parameter holds it. What is the length of a block or threadgroup tells no stride.
+    """
     steps = steps_of(seen)
     gaps = steps - {prod(seen.shape[axis + 1 :]) for axis in range(len(seen.shape))}
     numbers = {name: value for name, value in given.items() if type(value) is int}
-    if not any(value and gap % value == 0 for value in numbers.values() for gap in gaps):
-        return  # the usual case, without a look at the kernel
-    found = {sum(factor * prod(numbers[n] for n in names) for factor, names in each): each for each in _multiples(compiled, seen.name)}
+    told = {value: name for name, value in metas.items() if type(value) is int}
+    if not gaps:
+        return
+    found: dict[int, str] = {}
+    for each in _multiples(compiled, seen.name):
+        step = sum(factor * prod(numbers[n] for n in names) for factor, names in each)
+        if any(names for _, names in each):
+            found[step] = " + ".join("*".join(([str(factor)] if factor != 1 or not names else []) + list(names)) for factor, names in each)
+        elif step in told:
+            found.setdefault(step, told[step])
     if not steps <= found.keys():
         return
     gap = min(gaps)
-    name = " + ".join("*".join(([str(factor)] if factor != 1 or not names else []) + list(names)) for factor, names in found[gap])
     raise ArgumentError(
         f"argument {seen.name!r} has shape {seen.shape} and strides {seen.strides}, so the kernel would see a copy of it without gaps; "
-        f"but it steps through {seen.name!r} by `{name}` = {gap}, the stride of the array itself",
+        f"but it steps through {seen.name!r} by `{found[gap]}` = {gap}, the stride of the array itself",
         hint=f"ask the array in the kernel, {seen.name}.stride(0), or give the parameter a name with `stride` in it: then it runs on the memory itself; or pass a contiguous copy and its own stride",
     )
 
@@ -50,18 +64,72 @@ def _multiples(compiled: CompiledKernel, buffer: str) -> list[list[Product]]:
     known = _known.setdefault(compiled, {})
     if buffer not in known:
         load("eas.analysis.indexing")
+        from eas.analysis.indexing.forms import Forms
+
+        forms = Forms(compiled.ir)
+        moves = _moves(forms)
         scalars = {a.name for a in compiled.args if not a.is_buffer}
-        forms = [a.form for a in compiled.index_analysis.accesses if a.name == buffer and a.form is not None]
-        known[buffer] = [sums for form in forms for sums in _by_position(form, scalars)]
+        tilings = {prod(compiled.tptg)} if compiled.launch_mode == "thread" else set()
+        accesses = [(a.form, a.pointer.shape) for a in compiled.index_analysis.accesses if a.name == buffer and a.form is not None]
+        known[buffer] = [sums for form, shape in accesses for sums in _by_position(form, scalars, tilings | _row_lengths(form, shape), moves)]
+        known[buffer] += _unrolled([form for form, _ in accesses], scalars)
     return known[buffer]
 
 
-def _by_position(form: Affine, scalars: set[str]) -> Iterator[list[Product]]:
+def _unrolled(accesses: list[Affine], scalars: set[str]) -> list[list[Product]]:
+    """What accesses are several multiples of apart, as those of an unrolled loop are."""
+    multiples: dict[tuple[str, ...], set[int]] = {}
+    for form in accesses:
+        for monomial, factor in form.offset.terms:
+            arguments, others = _split(monomial, scalars)
+            if not others:
+                multiples.setdefault(arguments, set()).add(factor)
+    return [[(gcd(*factors), names)] for names, factors in multiples.items() if len(factors) > 1]
+
+
+def _moves(forms: Forms) -> dict[Value, Linear]:
+    """By how much counters, and numbers that loops carry, grow with each iteration."""
+    found: dict[Value, Linear] = {}
+    for loop in walk(forms.module.body):
+        if loop.op.name not in ("for", "while"):
+            continue
+        body, carried = loop.regions[-1], loop.regions[-1].params
+        grown = [(carried[0], loop.operands[2])] if loop.op.name == "for" else []
+        carried = carried[1:] if loop.op.name == "for" else carried
+        for before, after in zip(carried, body.yields, strict=True):
+            made = forms.origin.get(after)
+            if made is not None and made.op.name == "add" and before in made.operands:
+                grown.append((before, next((v for v in made.operands if v is not before), before)))
+        for value, step in grown:
+            form = forms.of(step)
+            if form is not None and form.is_uniform:
+                found[value] = form.offset
+    return found
+
+
+def _row_lengths(form: Affine, shape: Shape) -> set[int]:
+    """How far the lanes of an access reach along each axis: what follows them without a gap is a tiling, not a stride."""
+    return {term.stride.const * shape[term.axis] for term in form.terms if not term.stride.terms}
+
+
+def _by_position(form: Affine, scalars: set[str], tilings: set[int], moves: Mapping[Value, Linear]) -> Iterator[list[Product]]:
     found: dict[tuple[Any, ...], list[Product]] = {}
     parts = [((), form.offset), *(((term.key,), term.stride) for term in form.terms)]
     for lanes, linear in parts:
         for monomial, factor in linear.items():
-            arguments = tuple(s.name for s in monomial if s.kind == "value" and s.name in scalars)
-            position = (lanes, tuple(s for s in monomial if s.name not in arguments))
-            found.setdefault(position, []).append((factor, arguments))
-    return (sums for position, sums in found.items() if position != ((), ()))
+            arguments, others = _split(monomial, scalars)
+            found.setdefault((lanes, others), []).append((factor, arguments))
+            for moving in others:
+                growth = moves.get(moving.value) if moving.kind == "value" else None
+                for per_step, multiple in growth.items() if growth is not None else ():
+                    more, unknown = _split(per_step, scalars)
+                    if not unknown:
+                        found.setdefault((lanes, others, moving), []).append((factor * multiple, arguments + more))
+    plain = (sums for position, sums in found.items() if position != ((), ()))
+    return (sums for sums in plain if any(names for _, names in sums) or sum(factor for factor, _ in sums) not in tilings)
+
+
+def _split(monomial: Monomial, scalars: set[str]) -> tuple[tuple[str, ...], tuple[Symbol, ...]]:
+    """The arguments of a product, and what else it has."""
+    arguments = tuple(s.name for s in monomial if s.kind == "value" and s.name in scalars)
+    return arguments, tuple(s for s in monomial if s.name not in arguments)

@@ -61,6 +61,90 @@ def test_products_of_numbers_are_seen():
         element_sums(np.arange(8, dtype=np.float32)[:8:4], out, 2, 0, 2, BLOCK=2, _grid=1)
 
 
+@eas.kernel
+def padded_rows(x, out, K, pad, BK: eas.constexpr):
+    cols = mk.arange(0, BK)
+    mk.store(out, mk.program_id(0), mk.sum(mk.load(x, mk.program_id(0) * (K + pad) + cols, cols < K)))
+
+
+@eas.kernel
+def ranged_columns(x, out, K, lda, BK: eas.constexpr):
+    cols, total = mk.arange(0, BK), mk.zeros([BK])
+    for row in range(0, 8 * lda, lda):
+        total += mk.load(x, row + cols, cols < K)
+    mk.store(out, cols, total, cols < K)
+
+
+@eas.kernel
+def walked_columns(x, out, K, lda, BK: eas.constexpr):
+    cols, total, row, place = mk.arange(0, BK), mk.zeros([BK]), 0, 0
+    while row < 8:
+        total += mk.load(x, place + cols, cols < K)
+        row, place = row + 1, place + lda
+    mk.store(out, cols, total, cols < K)
+
+
+@eas.kernel
+def counted_columns(x, out, K, lda, BK: eas.constexpr):
+    cols, total, row, place = mk.arange(0, BK), mk.zeros([BK]), 0, 0
+    while row < 2 * K:
+        total += mk.load(x, place + cols, cols < K)
+        row, place = row + 1, place + lda
+    mk.store(out, cols, total, cols < K)
+
+
+@pytest.mark.parametrize(("kernel", "number", "text"), [(padded_rows, 4, "K + pad"), (ranged_columns, 8, "lda"), (walked_columns, 8, "lda"), (counted_columns, 8, "lda")])
+def test_sums_and_steps_of_loops_are_strides_too(kernel, number, text):
+    with pytest.raises(eas.ArgumentError) as error:
+        kernel[8](BIG[:, :4], np.zeros(8, np.float32), 4, number, BK=4)
+    assert f"steps through 'x' by `{text}` = 8, the stride" in str(error.value)
+
+
+@eas.kernel
+def meta_rows(x, out, K, LDA: eas.constexpr, BK: eas.constexpr):
+    row = mk.program_id(0)
+    cols = mk.arange(0, BK)
+    mk.store(out, row, mk.sum(mk.load(x, row * LDA + cols, cols < K)))
+
+
+@eas.kernel
+def flat_copy(x, out, N, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    mk.store(out, i, mk.load(x, i, i < N), i < N)
+
+
+@eas.kernel
+def flat_threads(x, out, N, BLOCK: eas.constexpr):
+    i = mk.program_id(0) * BLOCK + mk.tid(0, BLOCK)
+    if i < N:
+        out[i] = x[i]
+
+
+@eas.kernel
+def every_other(x, out, N: eas.constexpr):
+    i = mk.arange(0, N)
+    mk.store(out, i, mk.load(x, 2 * i))
+
+
+def test_a_stride_that_is_a_meta_parameter_is_refused():
+    out = np.zeros(8, np.float32)
+    with pytest.raises(eas.ArgumentError, match="steps through 'x' by `LDA` = 8, the stride of the array itself"):
+        meta_rows[8](BIG[:, :4], out, 4, LDA=8, BK=4)
+    meta_rows[8](BIG[:, :4], out, 4, LDA=4, BK=4)  # of the copy
+    assert np.array_equal(out, BIG[:, :4].sum(1))
+
+
+def test_lengths_of_blocks_and_threadgroups_are_no_strides():
+    """BLOCK is the stride of the view by accident; so is the 2 of a kernel that takes every other element."""
+    for kernel in (flat_copy, flat_threads):
+        out = np.zeros(32, np.float32)
+        kernel(BIG[:, :4], out, 32, BLOCK=8, _grid=4)
+        assert np.array_equal(out, BIG[:, :4].ravel())
+    out = np.zeros(4, np.float32)
+    every_other[1](np.arange(16, dtype=np.float32)[::2], out, N=4)
+    assert out.tolist() == [0, 4, 8, 12]
+
+
 def test_torch_and_numpy_arrays_of_one_dtype_share_a_kernel():
     torch = pytest.importorskip("torch")
     out, x = np.zeros(8, np.float32), BIG.copy()
