@@ -20,6 +20,8 @@ _NO_PARAMETER = {
     "volatile": "every load reads memory; use atomics for what other programs write meanwhile",
     "allow_tf32": "products of f32 are products of f32: leave it out",
     "out": "values are not written in place: use what the call returns",
+    "dims": "an axis is axis=, or dim=",
+    "dtype": "convert the result: .to(mk.f32)",
 }
 
 _POINTERS = "address memory with offsets: mk.load(x + i[:, None] * stride + j[None, :], mask=...)"
@@ -29,6 +31,8 @@ NO_SUCH_NAME = {
     "make_tensor_descriptor": _POINTERS,
     "load_tensor_descriptor": _POINTERS,
     "store_tensor_descriptor": _POINTERS,
+    "experimental_descriptor_load": _POINTERS,
+    "experimental_descriptor_store": _POINTERS,
     "dot_scaled": "scale the operands, then mk.dot",
     "inline_asm_elementwise": "mk.inline(...) takes a piece of text per target",
     "map_elementwise": "call the function on blocks: it works on every element",
@@ -50,6 +54,28 @@ NO_SUCH_NAME = {
     "power": "mk.pow(x, y), or x ** y",
     "absolute": "mk.abs(x)",
     "astype": "mk.cast(x, dtype)",
+    "stack": "mk.join(a, b) makes a last axis of two, mk.cat(a, b) puts b after a",
+    "norm": "mk.sqrt(mk.sum(x * x))",
+    "linspace": "start + mk.arange(0, n) * ((end - start) / (n - 1))",
+    "pi": "math.pi: numbers of Python and of its libraries are constants of the kernel",
+    "inf": "float('inf'), or math.inf",
+    "nan": "float('nan'), or math.nan",
+    "threadIdx": "mk.tid(0, BLOCK) is the position of a thread, mk.tid(0, 8, axis=1) that along another axis",
+    "thread_idx": "mk.tid(0, BLOCK) is the position of a thread, mk.tid(0, 8, axis=1) that along another axis",
+    "syncwarp": "the lanes of a simdgroup run together; mk.barrier() waits for all threads",
+    "blockDim": "the threads of a threadgroup are the end of mk.tid(0, BLOCK): BLOCK is an eas.constexpr parameter",
+}
+
+NO_SUCH_METHOD = {
+    "astype": "x.to(mk.f32)",
+    "item": "a runtime value has no Python number: compute with it, and mk.store it",
+    "tolist": "a runtime value has no Python numbers: compute with it, and mk.store it",
+    "numpy": "a runtime value has no Python numbers: compute with it, and mk.store it",
+    "append": "a block keeps its size: mk.cat(a, b) makes a longer one",
+    "unsqueeze": "x[:, None], or mk.expand_dims(x, axis)",
+    "view": "x.reshape(rows, cols)",
+    "clip": "x.clamp(lo, hi)",
+    "matmul": "x @ y",
 }
 
 
@@ -58,6 +84,8 @@ def spelled(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
     known = inspect.signature(fn).parameters
     if any(p.kind is p.VAR_KEYWORD for p in known.values()):
         return fn
+
+    needed = [n for n, p in known.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
@@ -68,6 +96,8 @@ def spelled(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
             if ours in options:
                 raise TypeMismatch(f"{name} got {word} and {ours}, which are the same", hint=f"leave out {word}", loc=current(name).here())
             options[ours] = options.pop(word)
+        if len(args) < len(needed) and (missing := [n for n in needed[len(args) :] if n not in options]):
+            raise _missing(name, missing, known)
         return fn(*args, **options)
 
     return call
@@ -77,3 +107,10 @@ def _no_parameter(name: str, word: str, known: Any) -> TypeMismatch:
     near = closest(word, tuple(known))
     hint = _NO_PARAMETER.get(word) or (f"did you mean {near}?" if near else f"it takes {', '.join(known)}")
     return TypeMismatch(f"{name} has no parameter {word}", hint=hint, loc=current(name).here())
+
+
+def _missing(name: str, missing: list[str], known: Any) -> TypeMismatch:
+    if name == "mk.store":  # by pointer, what is missing is the value
+        return TypeMismatch("store got an address only: its value is missing", hint="mk.store(buffer, offsets, value), or mk.store(buffer + offsets, value)", loc=current(name).here())
+    taken = [word for word in known if word not in ("self", "cache_modifier", "eviction_policy", "volatile")]
+    return TypeMismatch(f"{name} is called without {' and '.join(missing)}", hint=f"{name}({', '.join(taken)})", loc=current(name).here())

@@ -2,6 +2,7 @@
 
 import ast
 import linecache
+import re
 
 import numpy as np
 import pytest
@@ -81,3 +82,66 @@ def test_names_that_nobody_has():
     with pytest.raises(AttributeError) as error:
         eas.kernal  # noqa: B018
     assert (error.value.name, error.value.obj) == ("kernal", eas)  # Python then asks: Did you mean: 'kernel'?
+
+
+def _refused(kernel):
+    x = np.ones(8, np.float32)
+    with pytest.raises(Exception) as error:  # noqa: PT011
+        kernel[1](x, np.zeros_like(x), 4)
+    return "\n".join([str(error.value), *getattr(error.value, "__notes__", [])])
+
+
+def test_calls_without_an_argument_say_which():
+    @eas.kernel
+    def no_value(x, y, n):
+        mk.store(y + mk.arange(0, 8))
+
+    @eas.kernel
+    def one_side(x, y, n):
+        mk.store(y, mk.arange(0, 8), mk.where(n > 2, 1.0))
+
+    assert "store got an address only: its value is missing" in _refused(no_value)
+    text = _refused(one_side)
+    assert "mk.where is called without b" in text
+    assert "hint: mk.where(cond, a, b)" in text
+
+
+def test_names_of_other_languages_get_a_hint():
+    @eas.kernel
+    def cuda(x, y, n):
+        mk.store(y, mk.threadIdx.x, 1.0)
+
+    @eas.kernel
+    def numpys(x, y, n):
+        mk.store(y, mk.arange(0, 8), mk.arange(0, 8).astype(np.float32))
+
+    @eas.kernel
+    def parameter(x, y, n):
+        mk.store(y, mk.arange(0, 8), mk.arange(0, 8, dtype=mk.f32))
+
+    @eas.kernel
+    def axes(x, y, n):
+        mk.store(y, mk.tid(0), mk.tid(1))
+
+    assert "hint: mk.tid(0, BLOCK) is the position of a thread, mk.tid(0, 8, axis=1)" in _refused(cuda)
+    assert "hint: x.to(mk.f32)" in _refused(numpys)
+    assert "hint: convert the result: .to(mk.f32)" in _refused(parameter)
+    assert "hint: tid(n) counts n threads: mk.tid(0, BLOCK) are those of axis 0, mk.tid(0, 8, axis=1) those of axis 1" in _refused(axes)
+
+
+def test_hints_name_functions_that_exist():
+    from eas.frontend.spellings import NO_SUCH_METHOD, NO_SUCH_NAME
+    from eas.frontend.tracebacks import _ELSEWHERE
+
+    said = [word for hint in (*NO_SUCH_NAME.values(), *NO_SUCH_METHOD.values()) for word in re.findall(r"mk\.(\w+)", hint)]
+    for word in (*_ELSEWHERE.values(), *said):
+        assert hasattr(mk, word), word
+
+
+def test_shapes_that_are_too_short_say_whose():
+    @eas.kernel
+    def of_number(x, y, n):
+        mk.store(y, mk.arange(0, 8), n.shape[0])
+
+    text = _refused(of_number)
+    assert "hint: x.shape has one extent per axis of a block, and none of a scalar" in text

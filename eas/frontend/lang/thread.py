@@ -55,7 +55,7 @@ def tid(start: int, end: int | None = None, axis: int = 0) -> Block:
     if count < 1 or total > MAX_THREADS:
         raise ShapeMismatch(
             f"{said} asks for {count if count < 1 else total} threads per threadgroup",
-            hint=f"use 1 to {MAX_THREADS} threads, counted over all axes",
+            hint="tid(n) counts n threads: mk.tid(0, BLOCK) are those of axis 0, mk.tid(0, 8, axis=1) those of axis 1" if count < 1 and end is None else f"use 1 to {MAX_THREADS} threads, counted over all axes",
             loc=builder.here(),
         )
     if builder.has_private and total != builder.threads:
