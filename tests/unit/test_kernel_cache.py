@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -339,3 +340,54 @@ def test_comment_inside_the_kernel_keeps_the_key(compilations, tmp_path):
     commented = SOURCE.replace("    values =", "    # a comment inside\n    values =")
     assert is_right(launch(imported(tmp_path / "after.py", commented).fn))
     assert compilations.count == 1
+
+
+@eas.kernel
+def applied(x, y, f: eas.constexpr, N: eas.constexpr):
+    i = mk.arange(0, N)
+    mk.store(y, i, f(mk.load(x, i)))
+
+
+def scaled(value, factor):
+    return value * factor
+
+
+def test_functions_made_anew_by_each_call_share_a_compiled_kernel():
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+
+    def times(factor):
+        def multiply(a, bias=0.0):
+            return a * factor + bias
+
+        return multiply
+
+    def compiled(f):
+        applied[1](x, y, f=f, N=4)
+        return applied.compile(x, y, f=f, N=4), float(y[0])
+
+    same = [compiled(times(3.0)) for _ in range(3)]
+    assert len({k for k, _ in same}) == 1
+    assert [value for _, value in same] == [3.0] * 3
+    assert compiled(times(4.0)) != same[0]
+    assert compiled(times(3))[0] is not same[0][0]  # an int is another constant
+    assert len({compiled(partial(scaled, factor=2.0))[0] for _ in range(2)}) == 1
+    assert compiled(partial(scaled, factor=5.0))[1] == 5.0
+    changed = times(3.0)
+    changed.__defaults__ = (1.0,)
+    assert compiled(changed)[1] == 4.0
+    assert compiled(times(3.0))[1] == 3.0
+
+
+def test_a_closure_that_changes_is_traced_anew_and_back():
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    factor = 2.0
+
+    def multiply(a):
+        return a * factor
+
+    seen = []
+    for now in (2.0, 3.0, 2.0):
+        factor = now
+        applied[1](x, y, f=multiply, N=4)
+        seen.append(float(y[0]))
+    assert seen == [2.0, 3.0, 2.0]
