@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
 
-    class constexpr(Any):  # type: ignore[misc]  # a value of it may stand wherever an int, a dtype, ... may
-        """Annotate a kernel parameter with it: its value is part of the compiled kernel's identity."""
+    class Constant(Any):  # type: ignore[misc]  # a value of it may stand wherever an int, a dtype, ... may
+        """What type checkers take the value of a meta-parameter for."""
 
-        def __new__(cls, value: Any = None) -> Any: ...
+    constexpr = Constant | Any  # and anything is one: `BLOCK: eas.constexpr = 128`
 
 else:
 

@@ -177,6 +177,23 @@ def test_the_name_of_another_operator_is_not_taken():
         eas.torch_op("test_tools::taken")(second)
 
 
+CONSTANTS = """import eas
+from eas import mk
+
+
+def half(n: eas.constexpr) -> int:
+    return n // 2
+
+
+@eas.kernel
+def kernel(x: mk.Buffer, BLOCK: eas.constexpr = 128, fn: eas.constexpr = None, dtype: eas.constexpr = mk.f32) -> None:
+    i = mk.arange(0, BLOCK) + half(BLOCK) + [1, 2][BLOCK - 1]
+    for j in range(BLOCK):
+        i = i + j if fn is None else fn(i)
+    mk.store(x, i, mk.zeros([BLOCK], dtype) + i.to(dtype))
+"""
+
+
 def test_the_quick_start_is_typed_and_misspellings_are_not(tmp_path):
     api = pytest.importorskip("mypy.api")
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
@@ -185,7 +202,9 @@ def test_the_quick_start_is_typed_and_misspellings_are_not(tmp_path):
     first.write_text(blocks[0])
     bad = tmp_path / "misspelt.py"
     bad.write_text("import eas\nfrom eas import mk\n\nmk.nonsense\neas.nonsense\n\n\ndef f(n: eas.constexpr) -> int:\n    return n + len(mk.f32)\n")
-    told, errors, _ = api.run(["--strict", "--no-error-summary", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache"), str(good), str(first), str(bad)])
+    constants = tmp_path / "constants.py"
+    constants.write_text(CONSTANTS)
+    told, errors, _ = api.run(["--strict", "--no-error-summary", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache"), str(good), str(first), str(bad), str(constants)])
     assert not errors
     lines = [re.sub(r".*misspelt.py:(\d+): .*\[(.*)\]$", r"\1 \2", line) for line in told.splitlines()]
     assert lines == ["4 attr-defined", "5 attr-defined", "9 arg-type"], told
