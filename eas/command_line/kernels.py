@@ -16,12 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("place", metavar="file.py:kernel", help="the file is run as a script; its first launch of the kernel gives the arguments")
     parser.add_argument("--after", metavar="STEP", help="with `show`: the IR after a pass or a step of the schedule; `--after list` lists them")
     parser.add_argument("--target", choices=("cpu", "metal"), default="cpu", help="with --after: whose schedule (default cpu)")
+    parser.add_argument("given", nargs="*", metavar="name=value", help="arguments in place of those of the launch, for kernels that the file does not launch: x=f32[8,1000] N=1000 BLOCK=256")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long `bench` measures (default 1)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what was asked for about the kernel."""
-    launched = first_launch(options.place)
+    launched = first_launch(options.place, options.given)
     if options.command == "bench":
         print(bench(launched, options.seconds))
     elif options.command == "msl":

@@ -64,8 +64,20 @@ def test_kernels_of_any_file(script, capsys):
 
 
 def test_kernels_that_are_not_there(script, capsys):
-    for place, said in ((f"{script}:scal", f"did you mean {script}:scale?"), (f"{script}:idle", "it launches scale"), ("nowhere.py:k", "there is no file nowhere.py")):
+    for place, said in ((f"{script}:scal", f"did you mean {script}:scale?"), (f"{script}:frob", "it has scale, idle"), (f"{script}:idle", f"give its arguments, as in {script}:idle x=f32[1000]"), ("nowhere.py:k", "there is no file nowhere.py")):
         assert cli.main(["show", place]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_kernels_that_the_file_only_defines_get_arguments_by_text(script, capsys):
+    assert cli.main(["show", f"{script}:idle", "x=f16[4,2]"]) == 0
+    assert "kernel idle(%x: ptr<f16>)" in capsys.readouterr().out
+    assert cli.main(["bench", f"{script}:idle", "x=i32[4]", "_grid=2", "--seconds", "0.01"]) == 0
+    assert capsys.readouterr().out.startswith("idle on ")
+    assert cli.main(["show", f"{script}:scale", "BLOCK=128"]) == 0  # the rest as the script launches it
+    assert "block 128" in capsys.readouterr().out
+    for text, said in (("x=f32[", "is no argument of a kernel"), ("x=foo[3]", "there is no dtype named 'foo'"), ("y=3", "idle has no argument `y`")):
+        assert cli.main(["show", f"{script}:idle", text]) == 1
         assert said in capsys.readouterr().err
 
 
