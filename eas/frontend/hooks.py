@@ -272,9 +272,9 @@ class TracingHooks:
         elif isinstance(value, BufferShape) and isinstance(shape, tuple):
             return self.named(shape, value.unpacked(len(shape)))
         elif isinstance(value, tuple) and isinstance(shape, tuple) and len(value) == len(shape):
-            for name, item in zip(shape, value, strict=True):
-                if name is not None:
-                    self.named(name, item)
+            items = [item if name is None else self.named(name, item) for name, item in zip(shape, value, strict=True)]
+            if type(value) is tuple:  # (rows, cols), n = x.shape, len(y)
+                return tuple(items)
         return value
 
     def made(self, fn: FunctionType) -> FunctionType:

@@ -13,6 +13,7 @@ from eas.frontend.lang.shape import expand_dims, flip, gather, reshape
 from eas.frontend.values import (
     Block,
     broadcast_to,
+    cast_to,
     constant,
     emit,
     is_number,
@@ -50,6 +51,8 @@ def offset_of(x: Block, parts: list[Any]) -> Any:
     sizes = x.row_sizes or [stride(x, axis) for axis in range(len(parts))]
     if len(sizes) != len(parts):
         raise ShapeMismatch(f"{len(parts)} indices of an array with {len(sizes)} axes", hint="write one index for each axis", loc=current().here())
+    if any(isinstance(p, Block) and p.dtype is dtypes.i64 for p in parts):  # one wide index makes the sum wide, so no product may wrap before
+        parts = [cast_to(p, dtypes.i64) if isinstance(p, Block) and p.dtype.nbytes < 8 else p for p in parts]
     total: Any = None
     for part, step in zip(parts, sizes, strict=True):
         product = plain(part) * step if is_number(part) and is_number(step) else lanewise("mul", part, step)
