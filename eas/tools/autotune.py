@@ -233,6 +233,11 @@ class Autotuned:
     def __repr__(self) -> str:
         return f"<eas.autotune of {self.kernel!r}, {len(self.configs)} configs>"
 
+    def _repr_html_(self) -> str:
+        from eas.tools.notebook import tuned_html
+
+        return tuned_html(self.kernel, [repr(config) for config in self.configs], repr(self.best_config) if self.best_config else "")
+
     # --- choosing ---------------------------------------------------------------------------
 
     def _given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:

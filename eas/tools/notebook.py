@@ -27,6 +27,12 @@ def kernel_html(kernel: Kernel) -> str:
     return f"<div><b>eas.kernel</b> <code>{escape(kernel.__qualname__)}</code><pre>{escape(source)}</pre>{table}</div>"
 
 
+def tuned_html(kernel: Kernel, configs: list[str], chosen: str) -> str:
+    """A kernel, the configs that autotune tries for it, and the one that it chose last."""
+    rows = "".join(f"<tr><td>{escape(config)}</td><td>{'chosen' if config == chosen else ''}</td></tr>" for config in configs)
+    return f"{kernel_html(kernel)}<table><tr><th>autotune</th><th></th></tr>{rows}</table>"
+
+
 def tensor_html(tensor: Any) -> str:
     """Shape, dtype and device of a tensor, and the corners of its last two axes."""
     values, dtype, device = tensor._values(), str(tensor.dtype), str(tensor.device)

@@ -159,6 +159,20 @@ def changed(x: torch.Tensor) -> None:
 """
 
 
+def test_autotuned_kernels_show_their_configs_in_notebooks():
+    @eas.autotune(configs=[eas.Config({"BLOCK": n}) for n in (8, 16)], key=["N"], warmup=1, repeat=1)
+    @eas.kernel
+    def filled(x, N, BLOCK: eas.constexpr):
+        i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+        mk.store(x, i, 1.0, i < N)
+
+    html = filled._repr_html_()
+    assert "def filled(x, N, BLOCK: eas.constexpr):" in html
+    assert "<td>Config({&#x27;BLOCK&#x27;: 8})</td><td></td>" in html
+    filled(np.zeros(16, np.float32), 16)
+    assert filled._repr_html_().count("<td>chosen</td>") == 1
+
+
 def test_a_cell_with_an_operator_runs_twice():
     torch = pytest.importorskip("torch")
     for number, factor in enumerate((2.0, 3.0)):
