@@ -221,3 +221,30 @@ def test_nearest_neighbours(backend):
     out = np.zeros((4, 5), np.int32)
     nearest[4](q, p, out, 50, D=3, K=5, BLOCK=64)
     assert np.array_equal(out, ((q[:, None] - p[None]) ** 2).sum(-1).argsort(1)[:, :5])
+
+
+@eas.kernel
+def several_axes(x, y):
+    a, b, c = mk.arange(0, 2)[:, None, None], mk.arange(0, 4)[:, None], mk.arange(0, 4)
+    v = mk.load(x, a * 16 + b * 4 + c)
+    mk.store(y, mk.arange(0, 2), v.sum(axis=(1, 2)))
+    mk.store(y, 2 + mk.arange(0, 4), v.max(dim=(0, -1)))
+    mk.store(y, 6 + mk.arange(0, 4), mk.mean(v, axis=(0, 1)))
+    mk.store(y, 10 + mk.arange(0, 2), v.var(axis=[1, 2], keepdims=True).reshape(2))
+    mk.store(y, 12, v.sum(axis=(0, 1, 2)))
+
+
+def test_reductions_over_several_axes(backend):
+    x, y = floats(2, 4, 4), np.zeros(13, np.float32)
+    several_axes[1](x, y)
+    want = np.r_[x.sum((1, 2)), x.max((0, 2)), x.mean((0, 1)), x.var((1, 2)), x.sum()]
+    assert np.allclose(y, want, atol=1e-5)
+
+
+def test_an_axis_is_named_once(backend):
+    @eas.kernel
+    def twice(x, y):
+        mk.store(y, 0, mk.sum(mk.load(x, mk.arange(0, 4)[:, None] + mk.arange(0, 4)), axis=(0, -2)))
+
+    with pytest.raises(eas.ShapeMismatch, match=r"sum got the axes \(0, -2\)"):
+        twice[1](floats(8), floats(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,36 @@ from eas.frontend.values import (
 
 
 def _fold_one(name: str, row: str, x: Any, axis: Any, keep_dims: bool) -> Block:
+    if isinstance(axis, tuple | list):
+        return _fold_several(name, row, need_block(name, x), _axes(name, x, axis), keep_dims)
     block, at = prepare(name, x, axis)
     (out,) = fold("reduce", name, [block], lambda a, b: lanewise(row, a, b), axis=at)
     return keep(out, x, axis, keep_dims)
+
+
+def _fold_several(name: str, row: str, block: Block, axes: list[int], keep_dims: bool) -> Block:
+    """The last axis first, so that the others keep their numbers; all of them at once."""
+    if len(axes) == block.ndim:
+        return _fold_one(name, row, block, None, keep_dims)
+    shape = [1 if i in axes else n for i, n in enumerate(block.shape)]
+    for axis in reversed(axes):
+        block = _fold_one(name, row, block, axis, False)
+    return reshape(block, *shape) if keep_dims else block
+
+
+def _axes(name: str, x: Any, axis: Any) -> list[int]:
+    """The axes that are reduced, ascending."""
+    rank = need_block(name, x).ndim
+    given = range(rank) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    found = sorted({static_axis(name, each, rank) for each in given})
+    if len(found) != len(given) or not found:
+        raise ShapeMismatch(f"{name} got the axes {axis!r}", hint="name each axis once", loc=current().here())
+    return found
+
+
+def _count(name: str, block: Block, axis: Any) -> int:
+    """How many elements become one."""
+    return math.prod(block.shape[each] for each in _axes(name, block, axis)) if axis is not None else int(block.numel)
 
 
 # --- sums and products ------------------------------------------------------------------------
@@ -62,19 +90,19 @@ def _widened(name: str, x: Any, dtype: Any) -> tuple[Block, DType]:
     return cast_to(block, wide), wanted if wanted.is_float or dtype is not None else wide
 
 
-def sum(x: Operand, axis: int | None = None, keep_dims: bool = False, dtype: Any = None) -> Block:
+def sum(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False, dtype: Any = None) -> Block:
     """Sum over an axis, or all; f16 and bf16 add in f32 and round once, ints below 32 bits and bools give i32 or u32."""
     block, result = _widened("sum", x, dtype)
     return cast_to(_fold_one("sum", "add", block, axis, keep_dims), result)
 
 
-def prod(x: Operand, axis: int | None = None, keep_dims: bool = False, dtype: Any = None) -> Block:
+def prod(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False, dtype: Any = None) -> Block:
     """Product over an axis, or all; widened as `sum`."""
     block, result = _widened("prod", x, dtype)
     return cast_to(_fold_one("prod", "mul", block, axis, keep_dims), result)
 
 
-def mean(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
+def mean(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False) -> Block:
     """Sum divided by the number of elements, in f32 (f64 for f64) and rounded once; f32 of integers."""
     block = need_block("mean", x)
     result = (
@@ -84,17 +112,17 @@ def mean(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
     )
     wide = cast_to(block, accumulation("mean", result))
     total = _fold_one("mean", "add", wide, axis, keep_dims)
-    count = block.numel if axis is None else block.shape[static_axis("mean", axis, block.ndim)]
+    count = _count("mean", block, axis)
     return cast_to(emit("div", *fit("mean", [total, float(count)])), result)
 
 
-def var(x: Operand, axis: int | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
+def var(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
     """Mean of squared distances from the mean, over n - correction elements, in f32 (f64 for f64) and rounded once."""
     block = need_block("var", x)
     return cast_to(_variance("var", block, axis, keep_dims, correction), dtypes.div_type(block.dtype))
 
 
-def std(x: Operand, axis: int | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
+def std(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False, correction: int = 0) -> Block:
     """The square root of `var`, rounded once."""
     block = need_block("std", x)
     return cast_to(sqrt(_variance("std", block, axis, keep_dims, correction)), dtypes.div_type(block.dtype))
@@ -103,7 +131,7 @@ def std(x: Operand, axis: int | None = None, keep_dims: bool = False, correction
 def _variance(name: str, block: Block, axis: Any, keep_dims: bool, correction: Any) -> Block:
     wide = _computed(name, block)
     apart = lanewise("sub", wide, mean(wide, axis, keep_dims=True))
-    count = block.numel if axis is None else block.shape[static_axis(name, axis, block.ndim)]
+    count = _count(name, block, axis)
     left = count - static_int(correction, f"the correction of {name}")
     if left < 1:
         raise ShapeMismatch(f"{name} of {count} elements with a correction of {correction}", hint="leave the correction out", loc=current().here())
@@ -142,22 +170,22 @@ def _running(name: str, row: str, x: Any, axis: Any, reverse: bool, dtype: Any) 
 # --- extremes and truth -----------------------------------------------------------------------
 
 
-def max(x: Operand, *rest: Any, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+def max(x: Operand, *rest: Any, axis: int | tuple[int, ...] | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
     """max(x, axis=None) is the largest along an axis, or of all, NaN if one is NaN; max(a, b, ...) the largest per element. max(x, 0) of a block could mean both and is refused."""
     return _extreme("max", x, rest, axis, return_indices, keep_dims)
 
 
-def min(x: Operand, *rest: Any, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+def min(x: Operand, *rest: Any, axis: int | tuple[int, ...] | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
     """min(x, axis=None) is the smallest along an axis, or of all, NaN if one is NaN; min(a, b, ...) the smallest per element. min(x, 0) of a block could mean both and is refused."""
     return _extreme("min", x, rest, axis, return_indices, keep_dims)
 
 
-def max_along(x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+def max_along(x: Operand, axis: int | tuple[int, ...] | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
     """The largest along an axis, or of all: what x.max(axis) is."""
     return _extreme("max", x, (), axis, return_indices, keep_dims)
 
 
-def min_along(x: Operand, axis: int | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
+def min_along(x: Operand, axis: int | tuple[int, ...] | None = None, return_indices: bool = False, keep_dims: bool = False) -> Any:
     """The smallest along an axis, or of all: what x.min(axis) is."""
     return _extreme("min", x, (), axis, return_indices, keep_dims)
 
@@ -226,12 +254,12 @@ def positions(x: Block, axis: int) -> Block:
     return values.broadcast_to(line, x.shape)
 
 
-def any(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
+def any(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False) -> Block:
     """Whether some element along an axis, or of all, is not zero."""
     return _fold_one("any", "or", to_bool(x), axis, keep_dims)
 
 
-def all(x: Operand, axis: int | None = None, keep_dims: bool = False) -> Block:
+def all(x: Operand, axis: int | tuple[int, ...] | None = None, keep_dims: bool = False) -> Block:
     """Whether every element along an axis, or of all, is not zero."""
     return _fold_one("all", "and", to_bool(x), axis, keep_dims)
 
