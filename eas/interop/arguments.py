@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.errors import ArgumentError, LostWrite
-from eas.interop.hidden import Hidden
+from eas.interop.hidden import Hidden, reach
 from eas.interop.views import ArgView, is_scalar, view
 from eas.runtime.copies import told
 
@@ -118,6 +118,11 @@ def hidden_value(view: ArgView, hidden: Hidden) -> int:
         raise ArgumentError(
             f"the kernel asks for {hidden}{wanted}, but argument {view.name!r} has shape {view.shape}",
             hint=f"pass an array with {'as many' if hidden.ndim else 'more'} axes, for example {view.name}[None]",
+        )
+    if hidden.is_narrow and (last := reach(view.shape, view.strides)) >= 1 << 31:
+        raise ArgumentError(
+            f"the kernel computes positions in {view.name!r} in i32, but its last element is {last} behind the first",
+            hint=f"index it with an i64: {view.name}[i.to(mk.i64), j]",
         )
     if found >= 1 << 31:
         raise ArgumentError(

@@ -113,3 +113,22 @@ def test_other_things_have_no_extents():
 
     with pytest.raises(eas.ArgumentError, match=r"asks for x.shape\[2\], but argument 'x' has shape \(8, 8\)"):
         third(X.copy(), 3)
+
+
+def test_positions_that_do_not_fit_i32_are_refused_unless_an_index_is_i64():
+    @eas.kernel
+    def put(x, WIDE: eas.constexpr):
+        i = mk.arange(0, 1)
+        x[i.to(mk.i64) if WIDE else i, 0] = 7.0
+
+    x = np.zeros(8, np.float32)
+    far = np.lib.stride_tricks.as_strided(x, (2, 2), (4 * 2**31 - 4, 4))
+    for small in (x.reshape(2, 4), far[:1]):
+        put[1](small, WIDE=False)
+        assert small[0, 0] == 7
+    with pytest.raises(eas.ArgumentError, match="computes positions in 'x' in i32, but its last element is 2147483648 behind the first") as error:
+        put[1](far, WIDE=False)
+    assert "hint: index it with an i64: x[i.to(mk.i64), j]" in str(error.value)
+    x[0] = 0
+    put[1](far, WIDE=True)
+    assert x[0] == 7

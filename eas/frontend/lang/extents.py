@@ -17,6 +17,11 @@ def stride(x: Any, axis: int) -> Block:
     return _hidden(x, "stride", f"stride{number}", axis=number)
 
 
+def index_stride(x: Any, axis: int) -> Block:
+    """A stride that i32 indices are multiplied by: arrays in which the products do not fit are refused."""
+    return _hidden(x, "stride", f"stride{axis}", axis=axis, narrow=1)
+
+
 def extent(x: Any, axis: int, ndim: int = 0) -> Block:
     """The extent of an axis of a buffer argument; i32. `ndim` is how many axes it must have, unless 0."""
     number = static_int(axis, "the axis of a shape")

@@ -7,7 +7,7 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.frontend.builder import current
-from eas.frontend.lang.extents import stride
+from eas.frontend.lang.extents import index_stride, stride
 from eas.frontend.lang.memory import load, store
 from eas.frontend.lang.shape import expand_dims, flip, gather, reshape
 from eas.frontend.values import (
@@ -48,11 +48,14 @@ def offset_of(x: Block, parts: list[Any]) -> Any:
         raise TypeMismatch("a buffer is indexed with integers or blocks of them", hint="mk.load(buffer, offsets) reads many elements: buffer[mk.arange(0, n)] does, too", loc=current().here())
     if len(parts) == 1:
         return parts[0]
-    sizes = x.row_sizes or [stride(x, axis) for axis in range(len(parts))]
+    # One wide index makes the sum wide, so no product may wrap before.
+    is_wide = any(isinstance(p, Block) and p.dtype is dtypes.i64 for p in parts)
+    sizes = x.row_sizes or [(stride if is_wide else index_stride)(x, axis) for axis in range(len(parts))]
     if len(sizes) != len(parts):
         raise ShapeMismatch(f"{len(parts)} indices of an array with {len(sizes)} axes", hint="write one index for each axis", loc=current().here())
-    if any(isinstance(p, Block) and p.dtype is dtypes.i64 for p in parts):  # one wide index makes the sum wide, so no product may wrap before
-        parts = [cast_to(p, dtypes.i64) if isinstance(p, Block) and p.dtype.nbytes < 8 else p for p in parts]
+    if is_wide:
+        parts = [cast_to(p, dtypes.i64) if isinstance(p, Block) else p for p in parts]
+        sizes = [cast_to(n, dtypes.i64) if isinstance(n, Block) else n for n in sizes]
     total: Any = None
     for part, step in zip(parts, sizes, strict=True):
         product = plain(part) * step if is_number(part) and is_number(step) else lanewise("mul", part, step)
