@@ -60,6 +60,8 @@ def _bind(kernel: str, parameter: Parameter, info: ParameterInfo, given: Any) ->
     if given is None:  # a buffer that a function constant switches off
         return Binding(parameter, None, is_const)
     array = _storage(given)
+    if array is not None and array.flags.owndata and array.size and array is not given:  # NumPy makes some up for an address of 0
+        raise ArgumentError(f"argument {parameter.name} of {kernel} has shape {array.shape}, but no memory", hint="make a new one: its memory was freed or never there")
     if array is None:
         constant = _constant(kernel, parameter, info, given)
         return Binding(parameter, np.frombuffer(constant, np.uint8).copy(), True)

@@ -19,6 +19,7 @@ from eas.base.errors import (
     LostWrite,
     SanitizerError,
 )
+from eas.interop import dlpack
 from eas.metal_sim import Library, MetalSourceError, native, toolchain
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -203,6 +204,25 @@ def test_too_much_threadgroup_memory_is_refused():
     text = "kernel void f(device float* x, uint t [[thread_index_in_threadgroup]]) { threadgroup float a[8000]; threadgroup float b[8000]; a[t] = b[t] = x[t]; }"
     with pytest.raises(EasError, match=r"64000|32768"):
         run(text, "f", zeros(4), grid=1, threads=4)
+
+
+class Nowhere:
+    """A DLPack tensor whose address is 0."""
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, **options):
+        capsule = np.zeros(4, np.float32).__dlpack__(**options)
+        dlpack._content(capsule)[0].data = None
+        return capsule
+
+
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_tensors_without_memory_are_refused(sanitize):
+    kernel = Library(HEAD + "kernel void f(device float* x) { x[0] = 1; }", sanitize=sanitize).kernel("f")
+    with pytest.raises(ArgumentError, match=r"argument x of f has shape \(4,\), but no memory"):
+        kernel(Nowhere(), grid=1)
 
 
 def test_grids_are_checked():
