@@ -65,11 +65,14 @@ def interesting(src: DType) -> list:
     ties = [2**e + odd * 2 ** (e - m - 1) for m, *_ in FLOATS.values() for e in (m + 2, 30, 62) if e > m for odd in (1, 3)]
     whole = [s * (x + d) for x in limits + halves + ties for s in (1, -1) for d in (-1, 0, 1)]
     if not src.is_float:
-        inside = [x for x in whole if src.min <= x <= src.max]
+        # Halfway points with any single bit below them: none of them may be lost on the way.
+        beside = [s * (2**e + 2 ** (e - m - 1) + d * 2**k) for m, *_ in FLOATS.values() if m > 6 for e in (30, 62) for k in range(e - m - 1) for d in (1, -1) for s in (1, -1)]
+        inside = [x for x in [*whole, *beside] if src.min <= x <= src.max]
         return edges(src) + inside + sample(src, 100, 0)
     near = [s * (2.0**e) * m for e in range(-160, 140, 7) for m in (1, 1 + 2.0**-4, 1 + 2.0**-8, 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-30, 1 + 2.0**-24, 1.9999) for s in (1, -1)]
     fractions = [x + f for x in (-3, -1, 0, 1, 2, 127, 255) for f in (-0.5, 0.25, 0.5, 0.999)]
-    return edges(src) + [nearest(float(x), src) for x in [*whole, *near, *fractions]] + sample(src, 50, 0)
+    beside = [1 + 2.0 ** -(m + 1) + d * 2.0**-k for m, *_ in FLOATS.values() if m > 6 for k in range(m + 2, 53) for d in (1, -1)]
+    return edges(src) + [nearest(float(x), src) for x in [*whole, *near, *fractions, *beside]] + sample(src, 50, 0)
 
 
 @pytest.mark.every_width

@@ -1,4 +1,4 @@
-"""Random kernels as users write them: flat and tiled elementwise, rows in pieces, matrix products, convolutions.
+"""Random kernels as users write them: flat and tiled elementwise, rows in pieces, folds of tiles, matrix products, convolutions.
 
 Their shapes are the ones that a schedule has special code for. Numbers are small integers, so that sums are exact in any order.
 """
@@ -6,7 +6,8 @@ Their shapes are the ones that a schedule has special code for. Numbers are smal
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,20 @@ class UserKernel:
     args: list[Any]
     meta: dict[str, int]
     grid: tuple[int, ...]
+    sizes: str = ""
+    """Names of arguments that may be any smaller number: the memory of the others is large enough."""
+
+    def smaller(self, count: int) -> Iterator[list[Any]]:
+        """Arguments of launches that the same code serves: sizes that end elsewhere in a vector."""
+        draw, names = random.Random(len(self.source)), re.findall(r"(\w+)[,:]", self.source.partition("):")[0])
+        places = [k for k, name in enumerate(names) if name in self.sizes.split() and self.args[k] > 16]
+        for _ in range(count if places else 0):
+            args = list(self.args)
+            for k in places:
+                # Neither a number that code is made for, nor another answer to whether 16 divides it.
+                step = 16 if args[k] % 16 == 0 else 1
+                args[k] = draw.choice([n for n in range(16 if step == 16 else 5, args[k] + 1, step) if step == 16 or n % 16])
+            yield args
 
 
 class Writer:
@@ -99,7 +114,7 @@ def elementwise(w: Writer) -> UserKernel:
     else:
         lines += [f"{store}, mask=m)"]
     return UserKernel(text("x, y, out, n, w, s, low, step, big, BLOCK: eas.constexpr", lines),
-                      [x, y, out, n, width, stride, names["low"], step, w.pick(2**63 - 1, 2**40, n)], {"BLOCK": block}, (max(1, programs),))  # fmt: skip
+                      [x, y, out, n, width, stride, names["low"], step, w.pick(2**63 - 1, 2**40, n)], {"BLOCK": block}, (max(1, programs),), "n")  # fmt: skip
 
 
 def tiled(w: Writer) -> UserKernel:
@@ -135,7 +150,7 @@ def tiled(w: Writer) -> UserKernel:
     out = w.array((m - 1) * out_row + (n - 1) * out_col + 1, w.pick(dtype, dtype, "float32", "int32"))
     return UserKernel(text("x, bias, out, m, n, sr, sc, tr, tc, BM: eas.constexpr, BN: eas.constexpr", lines),
                       [x, w.array(max(m, n), dtype), out, m, n, row, col, out_row, out_col], {"BM": bm, "BN": bn},
-                      (-(-n // bn), -(-m // bm)))  # fmt: skip
+                      (-(-n // bn), -(-m // bm)), "m n")  # fmt: skip
 
 
 def rows_in_pieces(w: Writer) -> UserKernel:
@@ -173,7 +188,7 @@ def rows_in_pieces(w: Writer) -> UserKernel:
         lines += ["for first in range(0, n, BLOCK):", *("    " + line for line in [*piece, *second])]
     x = w.array(m * stride, dtype)
     out = x if w.chance(0.15) else w.array(m * stride, w.pick(dtype, "float32"))
-    return UserKernel(text("x, out, n, stride, BLOCK: eas.constexpr", lines), [x, out, n, stride], {"BLOCK": block}, (m,))
+    return UserKernel(text("x, out, n, stride, BLOCK: eas.constexpr", lines), [x, out, n, stride], {"BLOCK": block}, (m,), "n")
 
 
 def product(w: Writer) -> UserKernel:
@@ -228,7 +243,7 @@ def product(w: Writer) -> UserKernel:
     b = w.array((k - 1) * bk_ + (n - 1) * bn_ + 1, dtype)
     return UserKernel(text("a, b, bias, out, m, n, k, am, ak, bk, bn, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr", lines),
                       [a, b, w.array(n, "float32"), w.array(m * n, out_type), m, n, k, am, ak, bk_, bn_],
-                      {"BM": bm, "BN": bn, "BK": bk}, (-(-m // bm), -(-n // bn)))  # fmt: skip
+                      {"BM": bm, "BN": bn, "BK": bk}, (-(-m // bm), -(-n // bn)), "m n k" if has_k_mask else "m n")  # fmt: skip
 
 
 def convolution(w: Writer) -> UserKernel:
@@ -257,7 +272,7 @@ def convolution(w: Writer) -> UserKernel:
     grid = (-(-h * wd // block),) if flat else (-(-wd // block), h)
     return UserKernel(text("image, taps, out, h, w, kh, kw, KH: eas.constexpr, KW: eas.constexpr, BLOCK: eas.constexpr", lines),
                       [w.array(h * wd, dtype), taps, w.array(h * wd, "float32"), h, wd, kh, kw],
-                      {"KH": kh, "KW": kw, "BLOCK": block}, grid)  # fmt: skip
+                      {"KH": kh, "KW": kw, "BLOCK": block}, grid, "h w")  # fmt: skip
 
 
 def until(w: Writer) -> UserKernel:
@@ -315,7 +330,7 @@ def threads_until(w: Writer, n: int, block: int, dtype: str) -> UserKernel:
 
 def until_launch(w: Writer, n: int, block: int, dtype: str, lines: list[str]) -> UserKernel:
     args = [w.array(n, dtype, -2, 8), w.array(n, dtype), n, w.pick(-1, 0, 2), w.pick(0, 1, 3, 9)]
-    return UserKernel(text("x, out, n, low, limit, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (-(-n // block),))
+    return UserKernel(text("x, out, n, low, limit, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (-(-n // block),), "n")
 
 
 def windows(w: Writer) -> UserKernel:
@@ -357,7 +372,7 @@ def windows(w: Writer) -> UserKernel:
     ]
     taps = w.array(4, "int32" if "int" in wide else "float32")
     args = [w.array(m * n, dtype), taps, w.array(m * n, w.pick(wide.removeprefix("mk."), "float32")), m, n, reach, stride, dilation]
-    return UserKernel(text("x, taps, out, m, n, reach, s, d, BM: eas.constexpr, BN: eas.constexpr", lines), args, {"BM": bm, "BN": bn}, (-(-n // bn), -(-m // bm)))
+    return UserKernel(text("x, taps, out, m, n, reach, s, d, BM: eas.constexpr, BN: eas.constexpr", lines), args, {"BM": bm, "BN": bn}, (-(-n // bn), -(-m // bm)), "m n")
 
 
 def counts(w: Writer) -> UserKernel:
@@ -377,7 +392,7 @@ def counts(w: Writer) -> UserKernel:
         change += [f"mk.store(other + i, v, mask={mask})"]
     lines = ["i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)", "v = mk.load(x + i, mask=i < n, other=0)", *change]
     args = [w.array(n, "int32", 0, 40), w.array(bins, dtype, 0, 9), w.array(n, "int32"), n, bins, w.pick(0, 1, 3)]
-    return UserKernel(text("x, counts, other, n, bins, low, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (max(1, -(-n // block)),))
+    return UserKernel(text("x, counts, other, n, bins, low, BLOCK: eas.constexpr", lines), args, {"BLOCK": block}, (max(1, -(-n // block)),), "n bins")
 
 
 def branches(w: Writer) -> UserKernel:
@@ -412,7 +427,7 @@ def branches(w: Writer) -> UserKernel:
     memory = w.array(3 * n + 8, dtype)
     x = {"no": w.array(max(n, 1), dtype), "same": memory[: max(n, 1)], "later": memory[4 : 4 + max(n, 1)], "earlier": memory[: max(n, 1)]}[shares]
     out = memory[3:] if shares == "earlier" else memory
-    return UserKernel(text("x, out, n, low, BLOCK: eas.constexpr", lines), [x, out, n, w.pick(0, 1, 2, 4)], {"BLOCK": block}, (programs,))
+    return UserKernel(text("x, out, n, low, BLOCK: eas.constexpr", lines), [x, out, n, w.pick(0, 1, 2, 4)], {"BLOCK": block}, (programs,), "n")
 
 
 def walks(w: Writer) -> UserKernel:
@@ -441,7 +456,7 @@ def walks(w: Writer) -> UserKernel:
     memory, most = w.array(4 * n + 2000, dtype), 2 * n + 1200
     x = w.array(most, dtype) if overlaps == "no" else memory[w.pick(1, 64) if overlaps == "later" else 0 :][:most]
     out = memory[w.pick(1, 64) if overlaps == "earlier" else 0 :][:most]
-    return UserKernel(text("x, out, sums, n, BLOCK: eas.constexpr", lines), [x, out, w.array(3, dtype), n], {"BLOCK": block}, (1,))
+    return UserKernel(text("x, out, sums, n, BLOCK: eas.constexpr", lines), [x, out, w.array(3, dtype), n], {"BLOCK": block}, (1,), "n")
 
 
 def views(w: Writer) -> UserKernel:
@@ -475,10 +490,47 @@ def views(w: Writer) -> UserKernel:
              "mk.store(out + 2 * N + i, q)", "mk.store(out + 3 * N + i, r)", "mk.store(out + 4 * N + i, s)"]  # fmt: skip
     memory = w.array(8 * size, dtype)
     x = memory[w.pick(0, 3, size) :][: 3 * size] if w.chance(0.2) else w.array(3 * size, dtype)
-    return UserKernel(text("x, out, n, low, N: eas.constexpr", lines), [x, memory, n, low], {"N": size}, (1,))
+    return UserKernel(text("x, out, n, low, N: eas.constexpr", lines), [x, memory, n, low], {"N": size}, (1,), "n")
 
 
-FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until, windows, counts, branches, walks, views)
+def folds(w: Writer) -> UserKernel:
+    """A tile of few rows or columns, or a long row, folded and scanned along either axis behind masks that end in several places."""
+    bm, bn = w.pick((1, 128), (1, 1024), (2, 128), (4, 256), (3, 192), (8, 512), (128, 4), (16, 16))
+    dtype, out_type = w.pick("float32", "float32", "int32", "float16", "int8", "uint8", "int16", "int64", "float64"), w.pick("float32", "int32")
+    wide = "mk.float32" if dtype.startswith("float") else "mk.int32"
+    row, col = w.pick((bn, 1), (bn + 3, 1), (1, bm), (2 * bn, 2))
+    masks = {"N": "cols < n", "L": "(cols >= low) & (cols < n)", "K": "cols < k", "M": "rows < m", "B": "(rows < m) & (cols < n)", "R": "(rows >= low) & (cols < k)", "U": "cols > n", "E": "cols % 5 < 3"}
+    has_rows = bm > 1
+    keys = "NNNLKBMRUE" if has_rows else "NNLKUE"
+    lines = ["rows, cols = mk.arange(0, BM)[:, None], mk.arange(0, BN)[None, :]"] if has_rows else ["rows, cols = 0, mk.arange(0, BN)"]
+    lines += [f"v = mk.load(x + rows * sr + cols * sc, mask={masks[w.pick(*keys)]}{w.pick('', ', other=0', ', other=3', ', other=1')}).to({wide})"]
+    for k in range(w.pick(1, 2, 3)):
+        axis = w.pick(0, 1) if has_rows else 0
+        shown = ("" if not has_rows else "[None, :]" if axis == 0 else "[:, None]")
+        value = w.pick("v", f"mk.where({masks[w.pick(*keys)]}, v, {w.pick(0, -9, 9, 2)})", "v + cols % 3", "v * 2", "-v")
+        fold = w.pick("sum", "sum", "max", "min", "argmax", "argmin", "xor_sum" if wide == "mk.int32" else "max", "any", "all", "cumsum")
+        if fold == "cumsum":
+            lines += [f"e{k} = mk.cumsum({value}, axis={axis}{w.pick('', ', reverse=True')})"]
+            shown = ""
+        elif fold in ("any", "all"):
+            lines += [f"e{k} = mk.{fold}({value} > {w.pick(0, -4, 3)}, axis={axis}).to({wide})"]
+        else:
+            lines += [f"e{k} = mk.{fold}({value}, axis={axis}).to({wide})"]
+        if not shown and fold != "cumsum":
+            lines += [f"mk.store(ends + {k}, e{k}.to(ends.dtype))"]
+        elif shown:
+            along = "mk.arange(0, BN)" if axis == 0 else "mk.arange(0, BM)"
+            mask = w.pick("", f", mask={along} < {'n' if axis == 0 else 'm'}", f", mask={along} >= low")
+            lines += [f"mk.store(ends + {k} * 1024 + {along}, e{k}.to(ends.dtype){mask})"]
+        if w.chance(0.6):
+            lines += [w.pick(f"v = v - e{k}{shown}", f"v = mk.where(v > e{k}{shown}, v, {w.pick(0, 1)})", f"v = mk.minimum(v + e{k}{shown}, 50)")]
+    lines += [f"mk.store(out + rows * BN + cols, v.to(out.dtype), mask={masks[w.pick(*keys)]})"]
+    args = [w.array((bm - 1) * row + (bn - 1) * col + 1, dtype), w.array(3 * 1024, out_type), w.array(bm * bn, out_type)]
+    args += [w.pick(1, bm // 2, bm - 1, bm), w.pick(bn // 2 + 1, bn - 1, bn - 1, bn), w.pick(bn // 3, bn - 3, bn), w.pick(0, 1, 3, bn // 4), row, col]
+    return UserKernel(text("x, ends, out, m, n, k, low, sr, sc, BM: eas.constexpr, BN: eas.constexpr", lines), args, {"BM": bm, "BN": bn}, (1,), "m n k low")
+
+
+FAMILIES: tuple[Callable[[Writer], UserKernel], ...] = (elementwise, tiled, rows_in_pieces, product, convolution, until, windows, counts, branches, walks, views, folds)
 
 
 def user_kernel(seed: int) -> UserKernel:

@@ -9,10 +9,11 @@ import eas
 from eas import mk
 from eas.schedule.target import CpuTarget
 from tests.backend.launches import METAL, REFUSALS
-from tests.fuzz.random_user_kernels import FAMILIES, user_kernel
+from tests.fuzz.random_user_kernels import FAMILIES, folds, user_kernel
 from tests.unit.plain_hooks import load_source
 
-COUNT = 45
+COUNT = 60
+OTHER_SIZES = 3  # launches of the same code
 
 
 def copies(args):
@@ -37,7 +38,7 @@ def aligned_copy(a):
 
 
 def check(seed, monkeypatch, backend):
-    """Two launches each: the second takes the path of a repeated launch."""
+    """Two launches each, the second takes the path of a repeated launch; then some with smaller sizes."""
     given = user_kernel(seed)
     want = run(given, "interp", monkeypatch)
     try:
@@ -56,8 +57,7 @@ def run(given, backend, monkeypatch, warps=None):
     monkeypatch.setenv("EAS_BACKEND", backend)
     kernel = eas.kernel(load_source(given.source, mk=mk, eas=eas)["kernel"])
     found = []
-    for _ in range(2):
-        args = copies(given.args)
+    for args in map(copies, (given.args, given.args, *given.smaller(OTHER_SIZES))):
         kernel[given.grid](*args, **given.meta, **({"num_warps": warps} if warps and "mk.tid" not in given.source else {}))
         found += [a for a in args if isinstance(a, np.ndarray)]
     return found
@@ -79,4 +79,14 @@ def test_stores_past_the_cache_agree_with_the_interpreter(first, monkeypatch):
     monkeypatch.setenv("EAS_CACHE", "0")
     monkeypatch.setattr(CpuTarget, "stream_nbytes", 0)
     for seed in range(first, first + len(FAMILIES)):
+        check(seed, monkeypatch, "cpu")
+
+
+@pytest.mark.parametrize("first", range(2 * COUNT, 2 * COUNT + 40 * len(FAMILIES), 10 * len(FAMILIES)))
+def test_folds_behind_masks_agree_with_the_interpreter(first, monkeypatch):
+    """More of the cheapest family, whose forms are the most: which axis, where masks end, what comes of the lanes behind them."""
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("EAS_CACHE", "0")
+    monkeypatch.setenv("EAS_VERIFY", "0")
+    for seed in range(first + FAMILIES.index(folds), first + 10 * len(FAMILIES), len(FAMILIES)):
         check(seed, monkeypatch, "cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
 import time
@@ -43,6 +44,26 @@ def test_each_program_runs_once_whatever_the_pool_expects(count):
         for n in (2, 9, 1000, 20_000):
             assert (counted(count, n, n_threads=4, rate=ctypes.addressof(rate)) == 1).all()
         assert rate.value > 0
+
+
+Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+@pytest.mark.parametrize("steady", [0, 1])
+@pytest.mark.parametrize("slow_from", [0, 1, 5, 1000])
+def test_each_program_runs_once_if_programs_are_slower_than_expected(slow_from, steady):
+    """The first ones, later ones or none: the pool finds out in the middle of a grid, and shares the rest."""
+    for n, n_threads, expected_ps in itertools.product((2, 9, 17, 100), (1, 2, 4), (1, 10**4)):
+        runs: list[tuple[int, int]] = []
+        rate = ctypes.c_int64(expected_ps)
+
+        def note(args, begin, end, scratch, runs=runs):
+            runs.append((begin, end))
+            if end > slow_from:
+                time.sleep(2e-5)
+
+        pool().run(ctypes.cast(entry := Entry(note), ctypes.c_void_p).value, 0, n, n_threads=n_threads, rate=ctypes.addressof(rate), steady=steady)
+        assert sorted(i for begin, end in runs for i in range(begin, end)) == list(range(n)), (n, n_threads, expected_ps, entry)
 
 
 def test_the_second_thread_takes_programs_from_the_end():
@@ -89,9 +110,6 @@ def test_no_more_threads_than_asked_for_run_a_grid(n_threads):
         pool().run(code.address("threads"), ctypes.addressof(args), n, chunk=1, n_threads=n_threads)
         assert ids.all()
         assert len(set(ids.tolist())) <= n_threads
-
-
-Entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
 def runs_of(n, total_us, n_threads):
