@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
@@ -12,7 +14,7 @@ import eas
 from eas import mk
 from eas.runtime import get_runtime
 from eas.runtime.crew import Crew
-from eas.runtime.launch_queue import LaunchQueue, Span, conflict
+from eas.runtime.launch_queue import LaunchQueue, QueueLane, Span, conflict
 
 WAIT = 20.0
 
@@ -161,3 +163,35 @@ def test_a_crew_has_no_more_threads_than_it_may(most):
         crew.put(task, most)
     assert all(done.acquire(timeout=20) for _ in range(12))
     assert max(peaks) == most
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_nothing_in_a_child_waits_for_launches_of_its_parent():
+    """Marks that the parent made, its lanes and its memory: a launch that is under way there never ends in the child."""
+    queue, gate = LaunchQueue(), threading.Event()
+    lane = QueueLane(queue)
+    queue.submit(lambda: gate.wait(WAIT) and None, 64, [writes(0, 8)], n_threads=2)
+    queue.submit(lambda: None, 64, [reads(0, 8)], n_threads=2, lane=lane)
+    marks = [queue.default_lane.mark(), lane.mark()]
+    lane.wait(marks[0])
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)  # ends a child that waits
+        code = 1
+        try:
+            ran = []
+            for mark in marks:
+                mark.wait()
+                queue.default_lane.wait(mark)
+            queue.wait_for([writes(0, 8)])
+            queue.submit(lambda: ran.append(1), 64, [writes(0, 8)], lane=lane)
+            queue.synchronize(lane)
+            queue.synchronize()
+            code = 0 if ran == [1] and all(mark.is_done for mark in marks) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert not any(mark.is_done for mark in marks)
+    gate.set()
+    queue.synchronize()

@@ -96,6 +96,19 @@ def resized(nbytes):
     return t
 
 
+def shrunk_view():
+    """Its length fits what is left of the storage, its place does not."""
+    t = torch.ones(16)[8:]
+    t.untyped_storage().resize_(60)
+    return t
+
+
+def learn():
+    """From now on launches like this one take the short way."""
+    for _ in range(3):
+        double(torch.ones(8), torch.empty(8), 8, BLOCK=8)
+
+
 def nested():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,12 +124,17 @@ def nested():
         (quantised, r"is a quantised torch tensor \(torch.qint8\)(.|\n)*hint: pass x.int_repr\(\) or x.dequantize\(\)"),
         (lambda: resized(0), r"of shape \(8,\) whose storage was resized to 0 bytes(.|\n)*hint: give it memory again"),
         (lambda: resized(20), r"whose storage was resized to 20 bytes"),
+        (shrunk_view, r"whose storage was resized to 60 bytes"),
         (lambda: torch.ones(8, dtype=torch.complex64), r"of torch.complex64, which kernels cannot take(.|\n)*hint: pass torch.view_as_real"),
         (lambda: torch.ones(8, dtype=torch.complex64).conj().imag, r"negative bit set(.|\n)*hint: pass x.resolve_neg\(\)"),
+        (lambda: torch._neg_view(torch.ones(8)), "negative bit set"),
     ],
-    ids=["meta", "sparse", "nested", "quantised", "resized", "shrunk", "complex", "negative"],
+    ids=["meta", "sparse", "nested", "quantised", "resized", "shrunk", "shrunk view", "complex", "negative", "negative view"],
 )  # fmt: skip
-def test_tensors_without_plain_memory_are_refused(make, text):
+@pytest.mark.parametrize("is_learnt", [False, True])
+def test_tensors_without_plain_memory_are_refused(make, text, is_learnt):
+    if is_learnt:
+        learn()
     with pytest.raises(eas.ArgumentError, match=text):
         double(make(), torch.empty(8), 8, BLOCK=8)
 
@@ -131,7 +149,10 @@ def test_tensors_without_plain_memory_are_refused(make, text):
     ],
     ids=["leaf", "expanded", "zero stride", "overlapping"],
 )  # fmt: skip
-def test_writes_that_would_be_lost_are_refused(make, text):
+@pytest.mark.parametrize("is_learnt", [False, True])
+def test_writes_that_would_be_lost_are_refused(make, text, is_learnt):
+    if is_learnt:
+        learn()
     with pytest.raises(eas.LostWrite, match=text):
         double(torch.ones(8), make(), 8, BLOCK=8)
 
