@@ -9,7 +9,15 @@ import eas
 from eas import mk
 from eas.schedule.target import CpuTarget
 from tests.backend.launches import METAL, REFUSALS
-from tests.fuzz.random_user_kernels import FAMILIES, folds, user_kernel
+from tests.fuzz.random_user_kernels import (
+    FAMILIES,
+    counts,
+    elementwise,
+    folds,
+    rows_in_pieces,
+    user_kernel,
+    walks,
+)
 from tests.unit.plain_hooks import load_source
 
 COUNT = 60
@@ -82,11 +90,12 @@ def test_stores_past_the_cache_agree_with_the_interpreter(first, monkeypatch):
         check(seed, monkeypatch, "cpu")
 
 
-@pytest.mark.parametrize("first", range(2 * COUNT, 2 * COUNT + 40 * len(FAMILIES), 10 * len(FAMILIES)))
-def test_folds_behind_masks_agree_with_the_interpreter(first, monkeypatch):
-    """More of the cheapest family, whose forms are the most: which axis, where masks end, what comes of the lanes behind them."""
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(("family", "count"), [(folds, 8), (walks, 8), (rows_in_pieces, 4), (elementwise, 4), (counts, 3)], ids=lambda f: getattr(f, "__name__", ""))
+def test_more_of_the_cheap_families(family, count, part, monkeypatch):
+    """Of these forms there are the most: which axis, how a row is cut, where masks end, what comes of the lanes behind them."""
     pytest.importorskip("llvmlite")
     monkeypatch.setenv("EAS_CACHE", "0")
     monkeypatch.setenv("EAS_VERIFY", "0")
-    for seed in range(first + FAMILIES.index(folds), first + 10 * len(FAMILIES), len(FAMILIES)):
-        check(seed, monkeypatch, "cpu")
+    for number in range(part * count, part * count + count):
+        check(2 * COUNT + number * len(FAMILIES) + FAMILIES.index(family), monkeypatch, "cpu")
