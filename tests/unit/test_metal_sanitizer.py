@@ -300,6 +300,41 @@ def test_right_kernels_are_silent(name):
         assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
 
 
+@pytest.fixture(scope="module")
+def two_writers():
+    """Writes an element of each of two buffers, if the place is not negative."""
+    return Library(HEAD + """kernel void k(device int* a, device int* b, const device int* at) {
+  if (at[0] >= 0) a[at[0]] = 7;
+  if (at[1] >= 0) b[at[1]] = 8;
+}""", sanitize=True).kernel("k")
+
+
+@pytest.mark.parametrize("gap", [0, 1, 16, 64])
+@pytest.mark.parametrize(("at", "name"), [((4, -1), "a"), ((-1, -1), ""), ((-1, 4), "b"), ((3, 3), "")])
+def test_the_element_behind_a_buffer_is_not_that_of_its_neighbour(two_writers, gap, at, name):
+    memory = np.arange(4 + gap + 4, dtype=np.int32)
+    a, b = memory[:4], memory[4 + gap :]
+    if name:
+        with pytest.raises(SanitizerError, match=rf"out of bounds(.|\n)*{name}\b") as error:
+            two_writers(a, b, np.array(at, np.int32), grid=1, threads=1)
+        assert error.value.findings[0].kind == "out of bounds"
+        assert memory.tolist() == list(range(memory.size)), "nothing of a launch that was refused is kept"
+        return
+    two_writers(a, b, np.array(at, np.int32), grid=1, threads=1)
+    assert (memory[3], memory[-1]) == ((7, 8) if at[0] == 3 else (3, memory.size - 1))
+
+
+def test_each_of_two_arguments_over_one_memory_keeps_what_it_wrote():
+    """They get a copy each: what one of them has not written must not come back over what the other has."""
+    kernel = Library(HEAD + """kernel void k(device int* a, const device int* b, device int* __restrict c) {
+  a[2] = b[1] + 10;
+  c[3] = 5;
+}""", sanitize=True).kernel("k")
+    memory = np.arange(6, dtype=np.int32)
+    kernel(memory[:5], memory, memory[1:], grid=1, threads=1)
+    assert memory.tolist() == [0, 1, 11, 3, 5, 5]
+
+
 def test_arguments_that_share_memory_stay_together():
     text = "kernel void k(device const float* a, device float* b, uint i [[thread_position_in_grid]]) { b[i] = a[i] + 1; }"
     x = f32(32)
