@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from eas.lazy.node import Node, Shape
@@ -16,6 +17,12 @@ PROLOGUE = 2
 """Simple operations on an operand of a matrix product, which does them once per tile."""
 MAX_MOVES = 12
 _FAR = 10_000
+
+
+@lru_cache(maxsize=4096)
+def order_through(shape: Shape, moves: Moves) -> object:
+    """Equal for the same elements of a contiguous shape at the same places; None where strides cannot say it."""
+    return _normal(resolve(contiguous(shape), moves))
 
 
 class Request(NamedTuple):
@@ -33,9 +40,7 @@ class Request(NamedTuple):
     def order_of(self, node: Node) -> object:
         """Equal for requests that see the same elements of a node at the same places."""
         full = self.full
-        if not full:
-            return _normal(contiguous(node.shape))
-        return _normal(resolve(contiguous(node.shape), full)) or full
+        return order_through(node.shape, tuple([move[:2] for move in full]) if full else ()) or full
 
 
 class Group:
@@ -249,9 +254,9 @@ def lift_of(node: Node) -> tuple[Shape, tuple[int, ...], Moves]:
 def _why_apart(group: Group, node: Node, request: Request) -> str:
     """Why a reduction or a product cannot be part of a kernel that reads it."""
     domain, axes, lift = lift_of(node)
-    rows = _normal(resolve(contiguous(node.shape), lift))
+    rows = order_through(node.shape, lift)
     if node.op.kind == "reduce" and group.template in ("map", "rows") and group.domain == domain and group.reduced in ((), axes):
-        if _normal(resolve(contiguous(node.shape), request.full)) == rows:
+        if request.order_of(node) == rows:
             return ""
         if group.reduced:
             return "its rows are read in another order"
@@ -277,7 +282,7 @@ def _normal(view: View | None) -> object:
 def _take(group: Group, node: Node, request: Request) -> None:
     """Make the group walk the axes of a reduction or a product."""
     domain, axes, lift = lift_of(node)
-    if group.domain == domain and group.reduced in ((), axes) and node.op.kind == "reduce" and _normal(resolve(contiguous(node.shape), request.full)) == _normal(resolve(contiguous(node.shape), lift)):
+    if group.domain == domain and group.reduced in ((), axes) and node.op.kind == "reduce" and request.order_of(node) == order_through(node.shape, lift):
         group.reduced, group.template = axes, "rows"
         return
     group.lift = (("reshape", lift[0][1]), ("expand", domain))
