@@ -30,9 +30,10 @@ from eas.interop.pool import MemoryStats, release_memory
 from eas.interop.private import PrivateView
 from eas.interop.targets import DTypeLike, as_dtype, names_dtype
 from eas.lazy import build, functions
+from eas.lazy.build import OutOfBounds, refuse
 from eas.lazy.handle import LazyTensor
 from eas.lazy.indexing import assign, index_part
-from eas.lazy.view import contiguous
+from eas.lazy.view import contiguous, is_contiguous
 from eas.runtime.copies import told
 from eas.tools.notebook import tensor_html
 
@@ -70,7 +71,7 @@ class Tensor(LazyTensor):
         self._owner = array if owner is None else owner  # a torch tensor hears of writes
         self._device = device
         self.dtype = dtype
-        self._node = self._base = None
+        self._node = self._base = self._layout = None
 
     @classmethod
     def _made(cls, array: Array, dtype: DType, owner: object = None, device: Device = CPU) -> Tensor:
@@ -113,8 +114,8 @@ class Tensor(LazyTensor):
     @property
     def strides(self) -> tuple[int, ...]:
         """Steps in elements, as in torch; NumPy counts bytes."""
-        if self._memory is None and self._base is None:
-            return contiguous(self.shape).strides
+        if self._is_lazy:
+            return (self._layout or contiguous(self.shape)).strides
         return tuple(step // self.dtype.nbytes for step in self._stored.strides)
 
     def stride(self, axis: int | None = None) -> Any:
@@ -137,7 +138,9 @@ class Tensor(LazyTensor):
     @property
     def is_contiguous(self) -> bool:
         """True if the elements lie in C order without gaps."""
-        return (self._memory is None and self._base is None) or self._stored.flags.c_contiguous
+        if self._is_lazy:
+            return self._layout is None or is_contiguous(self._layout)
+        return self._stored.flags.c_contiguous
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -171,8 +174,10 @@ class Tensor(LazyTensor):
         checked = tuple(index_part(part) for part in parts)
         if self._is_lazy:
             return self._view_of(functions.indexed(self._node, checked))
-        # The Ellipsis makes NumPy return a 0-d view, not a scalar.
-        return self._alias(self._stored[checked if ... in checked else (*checked, ...)])
+        try:  # the Ellipsis makes NumPy return a 0-d view, not a scalar
+            return self._alias(self._stored[checked if ... in checked else (*checked, ...)])
+        except IndexError as error:
+            raise refuse(OutOfBounds(f"{error}: the tensor has shape {list(self.shape)}", hint="indices go from -size to size - 1")) from None
 
     def __setitem__(self, index: object, value: object) -> None:
         """Overwrite elements that an index of NumPy's kind names, or a mask; views of them see it."""
@@ -189,20 +194,20 @@ class Tensor(LazyTensor):
         try:  # of as many elements that need no memory: a reshape of private memory may not copy
             wanted = np.broadcast_to(np.zeros((), np.bool_), (self.size,)).reshape(_shape(shape)).shape
         except ValueError as error:
-            raise ArgumentError(str(error), hint=f"this tensor has shape {self.shape}, {self.size} elements") from None
+            raise refuse(ArgumentError(str(error), hint=f"this tensor has shape {self.shape}, {self.size} elements")) from None
         array = _viewed(self._stored, wanted)
         return self._copied().reshape(wanted) if array is None else self._alias(array)
 
     def view(self, *shape: Any) -> Tensor:
         """A view in another shape; refused where only a copy has it."""
         made = self.reshape(*shape)
-        if self._is_lazy:
-            return made  # what it will have is contiguous
-        if made.size and not np.may_share_memory(made._stored, self._stored):
-            raise ArgumentError(
+        if self._is_lazy and made._base is not None:
+            return made
+        if self._is_lazy or (made.size and not np.may_share_memory(made._stored, self._stored)):
+            raise refuse(ArgumentError(
                 f"no view of a tensor with shape {self.shape} and strides {self.strides} has shape {made.shape}",
                 hint="x.reshape(...) copies where it must",
-            )
+            ))
         return made
 
     def flatten(self) -> Tensor:
@@ -211,17 +216,24 @@ class Tensor(LazyTensor):
 
     def permute(self, *axes: Any) -> Tensor:
         """A view with the axes in that order."""
+        order = _shape(axes)
         if self._is_lazy:
-            return self._view_of(build.permute(self._node, _shape(axes)))
-        return self._alias(self._stored.transpose(_shape(axes)))
+            return self._view_of(build.permute(self._node, order))
+        try:
+            return self._alias(self._stored.transpose(order))
+        except ValueError:
+            return self._moved(build.permute(self._lazy(), order))  # which says what is wrong
 
-    def transpose(self, first: int, second: int) -> Tensor:
-        """A view with two axes swapped, as in torch."""
-        if self._is_lazy:
-            order = list(range(self.ndim))
-            order[first], order[second] = order[second], order[first]
-            return self.permute(order)
-        return self._alias(self._stored.swapaxes(first, second))
+    def transpose(self, *axes: Any) -> Tensor:
+        """A view with two axes swapped, as in torch; with the axes in that order, or in reverse order, as in NumPy."""
+        if not axes:
+            return self.T
+        if len(axes) != 2:
+            return self.permute(*axes)
+        node, order = self._lazy(), list(range(self.ndim))
+        first, second = (build.axis_of(node, axis) for axis in axes)
+        order[first], order[second] = second, first
+        return self._moved(build.permute(node, order))
 
     @property
     def T(self) -> Tensor:

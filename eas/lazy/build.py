@@ -16,6 +16,10 @@ from eas.lazy.ops import MAP, MOVE, Row
 if TYPE_CHECKING:
     from eas.interop.devices import Device
 
+class OutOfBounds(ShapeMismatch, IndexError):
+    """An index that names no element."""
+
+
 _known: dict[tuple[Row, str, str | None], tuple[DType, DType]] = {}
 
 
@@ -62,7 +66,29 @@ def binary(row: Row, a: Any, b: Any) -> Node:
     return Node(row, (a, b), operand, a.shape, result, a.device if a.device is b.device else common_device(row.name, a, b), place_here())
 
 
+def ternary(row: Row, a: Node, b: Any, c: Any) -> Node:
+    """One elementwise op of a node and two others, which may be Python numbers."""
+    given = (a, b, c)
+    shape = broadcast_shape(row.name, *[x.shape for x in given if type(x) is Node])
+    try:
+        dtype = a.dtype
+        for x in (b, c):
+            dtype = dtypes.common(dtype, x.dtype) if type(x) is Node else dtypes.promote_weak(dtype, _checked(row, x))
+        operand, result = _pair(row, dtype, None)
+    except EasError as error:
+        raise refuse(error) from None
+    src = tuple([expand(x, shape) if type(x) is Node else x for x in given])
+    return Node(row, src, operand, shape, result, common_device(row.name, *[x for x in given if type(x) is Node]), place_here())
+
+
+def _checked(row: Row, number: Any) -> Any:
+    if not isinstance(number, (int, float)):
+        raise TypeMismatch(f"{row.name} of a tensor and a {type(number).__name__}", hint="operands are tensors, arrays and numbers")
+    return number
+
+
 def _weak(row: Row, dtype: DType, number: Any) -> tuple[DType, DType]:
+    _checked(row, number)
     if row.rule == "shift" and number < 0:
         raise TypeMismatch(f"{row.name} by {number}", hint="shift by a whole number that is not negative")
     return _pair(row, dtypes.promote_weak(dtype, number), None)
@@ -86,6 +112,9 @@ def select(cond: Node, a: Any, b: Any) -> Node:
         shape = shape if other == shape else broadcast_shape("where", shape, other)
     nodes = [x for x in (a, b) if type(x) is Node]
     try:
+        for x in (a, b):
+            if type(x) is not Node:
+                _checked(ops.SELECT, x)
         dtype = nodes[0].dtype if nodes else dtypes.weak_default(a)
         for x in (a, b):
             dtype = dtypes.common(dtype, x.dtype) if type(x) is Node else dtypes.promote_weak(dtype, x)
@@ -111,6 +140,13 @@ def cast(a: Node, dtype: DType) -> Node:
     if a.dtype is dtype:
         return a
     return Node(ops.CAST, (a,), dtype, a.shape, dtype, a.device, place_here())
+
+
+def bitcast(a: Node, dtype: DType) -> Node:
+    """The bits in another dtype of the same width."""
+    if a.dtype.is_bool or dtype.is_bool or a.dtype.bits != dtype.bits:
+        raise refuse(TypeMismatch(f"bitcast needs two dtypes of one width, got {a.dtype} and {dtype}", hint="x.to(dtype) converts the values instead"))
+    return a if a.dtype is dtype else Node(ops.BITCAST, (a,), a.dtype, a.shape, dtype, a.device, place_here())
 
 
 def index_node(shape: Shape, axis: int, like: Node) -> Node:
@@ -193,6 +229,8 @@ def strided(a: Node, spans: tuple[tuple[int, int, int], ...]) -> Node:
 
 def pad(a: Node, widths: tuple[tuple[int, int], ...], value: Any = 0) -> Node:
     """Elements of `value` before and after every axis."""
+    if len(widths) != len(a.shape) or any(min(w) < 0 for w in widths):
+        raise refuse(ShapeMismatch(f"pad of a tensor of shape {list(a.shape)} by {[list(w) for w in widths]}", hint="(before, after) of every axis, none of them negative; slices take elements away"))
     if all(w == (0, 0) for w in widths):
         return a
     shape = tuple([n + x + y for n, (x, y) in zip(a.shape, widths, strict=True)])

@@ -12,7 +12,8 @@ from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.base.loading import load
 from eas.interop.memory import allocate
 from eas.lazy import ops
-from eas.lazy.build import common_device, permute, refuse
+from eas.lazy.build import axis_of, common_device, copied, permute, refuse
+from eas.lazy.functions import flip
 from eas.lazy.group import Group
 from eas.lazy.node import Node, place_here
 from eas.lazy.view import moved_array
@@ -68,6 +69,16 @@ def topk(x: Node, k: int, part: int) -> Node:
     return call("topk", (x,), (*x.shape[:-1], k), dtypes.i32 if part else x.dtype, k=k, part=part)
 
 
+def sort(x: Node, descending: bool, axis: int) -> Node:
+    """The elements along an axis in order."""
+    axis = axis_of(x, axis)
+    order = [i for i in range(len(x.shape)) if i != axis] + [axis]
+    turned = permute(x, order)
+    largest = topk(turned, x.shape[axis], 0) if x.shape[axis] else turned
+    made = permute(largest if descending else flip(largest, -1), [order.index(i) for i in range(len(order))])
+    return copied(made) if made is x else made
+
+
 class CallStep:
     """A call as a step of a plan; has what a kernel's step has, but no IR of its own."""
 
@@ -117,4 +128,4 @@ def library(name: str) -> Library:
     return LIBRARY[name]
 
 
-__all__ = ["LIBRARY", "CallStep", "attention", "call", "conv2d", "library", "topk"]
+__all__ = ["LIBRARY", "CallStep", "attention", "call", "conv2d", "library", "sort", "topk"]

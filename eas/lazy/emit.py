@@ -176,6 +176,8 @@ def mapped(name: str, blocks: list[Block], operand: DType, result: DType) -> Blo
     """An elementwise op on blocks of any dtype, as NumPy would have it in the operand dtype."""
     if name == "cast":
         return cast_to(blocks[0], operand)
+    if name == "bitcast":
+        return mk.cast(blocks[0], result, bitcast=True)
     if name == "select":
         cond, a, b = blocks
         a, b = fit("where", [cast_to(a, operand), cast_to(b, operand)], operand)

@@ -11,11 +11,13 @@ from eas.base.dtypes import DType
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.lazy import ops
 from eas.lazy.build import (
+    OutOfBounds,
     axes_of,
     axis_of,
     binary,
     broadcast_shape,
     cast,
+    common_device,
     expand,
     index_node,
     pad,
@@ -25,6 +27,7 @@ from eas.lazy.build import (
     reshape,
     select,
     strided,
+    ternary,
     unary,
 )
 from eas.lazy.node import Node, place_here
@@ -176,7 +179,7 @@ def indexed(x: Node, index: tuple[Any, ...]) -> Node:
     """Integers, slices, None and ... as NumPy reads them."""
     named = sum([i is not None and i is not ... for i in index])
     if named > len(x.shape):
-        raise refuse(ShapeMismatch(f"{named} indices for a tensor of shape {list(x.shape)}", hint="index each axis once"))
+        raise refuse(OutOfBounds(f"{named} indices for a tensor of shape {list(x.shape)}", hint="index each axis once"))
     at = index.index(...) if ... in index else len(index)
     rest = (slice(None),) * (len(x.shape) - named)
     spans: list[tuple[int, int, int]] = []
@@ -192,7 +195,7 @@ def indexed(x: Node, index: tuple[Any, ...]) -> Node:
             shape.append(spans[-1][2])
         else:
             if not -size <= part < size:
-                raise refuse(ShapeMismatch(f"index {part} is out of bounds for axis {len(spans)} of size {size}", hint="indices go from -size to size - 1"))
+                raise refuse(OutOfBounds(f"index {part} is out of bounds for axis {len(spans)} of size {size}", hint="indices go from -size to size - 1"))
             spans.append((part % size, 1, 1))
     return reshape(strided(x, tuple(spans)), tuple(shape))
 
@@ -205,6 +208,7 @@ def flip(x: Node, axis: Any = None) -> Node:
 
 def cat(nodes: Sequence[Node], axis: int = 0) -> Node:
     """Tensors one after another along an axis."""
+    common_device("cat", *nodes)
     axis = axis_of(nodes[0], axis)
     rest = [n.shape[:axis] + n.shape[axis + 1 :] for n in nodes]
     if any(r != rest[0] for r in rest):
@@ -228,8 +232,18 @@ def cat(nodes: Sequence[Node], axis: int = 0) -> Node:
     return made
 
 
-def roll(x: Node, shift: int, axis: int | None = None) -> Node:
-    """Elements moved along an axis; those that leave come in at the other end."""
+def roll(x: Node, shift: Any, axis: Any = None) -> Node:
+    """Elements moved along an axis, or along several by as many shifts; those that leave come in at the other end."""
+    if isinstance(axis, tuple):
+        shifts = shift if isinstance(shift, tuple) else (shift,) * len(axis)
+        if len(shifts) != len(axis):
+            raise refuse(ShapeMismatch(f"roll by {len(shifts)} shifts along {len(axis)} axes", hint="give a shift for each axis"))
+        made = x
+        for one, along in zip(shifts, axis, strict=True):
+            made = roll(made, one, along)
+        return made
+    if not isinstance(shift, int):
+        raise refuse(TypeMismatch(f"roll by {shift!r}", hint="shift by whole numbers"))
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, 0), x.shape)
     axis = axis_of(x, axis)
@@ -241,8 +255,10 @@ def roll(x: Node, shift: int, axis: int | None = None) -> Node:
     return cat([strided(x, tuple(p)) for p in parts], axis)
 
 
-def take(table: Node, index: Node, axis: int = 0) -> Node:
-    """Rows of a table by their numbers; a number that names none gives 0."""
+def take(table: Node, index: Node, axis: int | None = 0) -> Node:
+    """Rows of a table by their numbers, or elements of all of it where axis is None; a number that names none gives 0."""
+    if axis is None:
+        return take(reshape(table, (-1,)), index, 0)
     axis = axis_of(table, axis)
     if not index.dtype.is_int:
         raise refuse(TypeMismatch(f"take needs integer indices, got {index.dtype}", hint='index.to("i32")'))
@@ -263,13 +279,17 @@ def gather(table: Node, axis: int, index: Node) -> Node:
 
 def one_hot(x: Node, classes: int) -> Node:
     """1 at the number of each element, else 0; i32 along a new last axis."""
+    if not x.dtype.is_int or not isinstance(classes, int) or classes < 0:
+        raise refuse(TypeMismatch(f"one_hot of {x.dtype} among {classes!r} classes", hint="elements are integers, classes a number of them"))
     shape = (*x.shape, classes)
     column = expand(reshape(x, (*x.shape, 1)), shape)
     return cast(binary(MAP["eq"], column, index_node(shape, len(x.shape), x)), dtypes.i32)
 
 
-def cumsum(x: Node, axis: int = -1) -> Node:
-    """Sums of all elements up to each; integers in 64 bits."""
+def cumsum(x: Node, axis: int | None = -1) -> Node:
+    """Sums of all elements up to each, along all of the tensor where axis is None; integers in 64 bits."""
+    if axis is None:
+        return cumsum(reshape(x, (-1,)), 0)
     axis = axis_of(x, axis)
     dtype = x.dtype if x.dtype.is_float else dtypes.i64 if x.dtype.is_signed or x.dtype.is_bool else dtypes.u64
     return Node(ops.CUMSUM, (x,), axis, x.shape, dtype, x.device, place_here())
@@ -279,7 +299,14 @@ def draw(kind: str, shape: tuple[int, ...], seed: int, dtype: DType, device: Any
     """Random numbers by counter: the same seed and shape give the same ones on every backend."""
     if not dtype.is_float or dtype.is_storage_only:
         raise refuse(TypeMismatch(f"random numbers are floats, got dtype {dtype}", hint='dtype="f32"'))
+    if not isinstance(seed, int):
+        raise refuse(TypeMismatch(f"a seed is a whole number, got {seed!r}", hint="seed=0"))
     return Node(ops.RANDOM[kind], (seed,), None, shape, dtype, device, place_here())
+
+
+def fma(x: Node, y: Any, z: Any) -> Node:
+    """x * y + z with one rounding."""
+    return ternary(ops.FMA, x, y, z)
 
 
 def clip(x: Node, low: Any = None, high: Any = None) -> Node:

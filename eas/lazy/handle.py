@@ -13,11 +13,11 @@ from eas.base.loading import load
 from eas.interop.devices import Device, device_of
 from eas.interop.pending import PENDING, before_write, pin
 from eas.interop.targets import DTypeLike, as_dtype
-from eas.lazy import functions
+from eas.lazy import build, functions
 from eas.lazy.node import Node, linearise
 from eas.lazy.operators import Operators
 from eas.lazy.ops import BUFFER
-from eas.lazy.view import Move, moved_array
+from eas.lazy.view import Move, View, contiguous, moved_array, resolve
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation
@@ -32,13 +32,15 @@ MAX_NBYTES = 1 << 33
 class LazyTensor(Operators):
     """A tensor on memory, or on a node that will have some."""
 
-    __slots__ = ("_base", "_device", "_memory", "_node", "_owner", "dtype")
+    __slots__ = ("_base", "_device", "_layout", "_memory", "_node", "_owner", "dtype")
 
     _memory: Array | None
     _node: Any
     """A node while there is no memory; then a weak reference to the leaf that graphs read it by."""
     _base: Any
     """Of a view of a lazy tensor: that tensor."""
+    _layout: View | None
+    """Of such a view: which elements of its base it is."""
     _device: Device
     _owner: Any
     dtype: DType
@@ -46,7 +48,7 @@ class LazyTensor(Operators):
     def _of(self, node: Node) -> Self:
         """A tensor that is not computed yet."""
         made = type(self).__new__(type(self))
-        made._memory = made._base = made._owner = None
+        made._memory = made._base = made._owner = made._layout = None
         made._node = node
         made.dtype = node.dtype
         made._device = node.device
@@ -66,10 +68,39 @@ class LazyTensor(Operators):
         return cls.__new__(cls)._of(functions.draw("normal", _sizes(shape), seed, as_dtype(dtype), device_of(device)))
 
     def _view_of(self, node: Node) -> Self:
-        """A view of a tensor that is not computed yet: it shares what that one will have."""
+        """A view of a tensor that is not computed yet: it shares what that one will have, or is a copy where strides cannot say it."""
+        layout = resolve(self._layout or contiguous(self._node.shape), tuple(reversed(_moves_between(node, self))))
         made = self._of(node)
-        made._base = self if self._base is None else self._base
+        if layout is not None:
+            made._base = self if self._base is None else self._base
+            made._layout = layout
         return made
+
+    def _moved(self, node: Node) -> Self:
+        """The tensor of a movement of this one's node: a view."""
+        if self._is_lazy:
+            return self._view_of(node)
+        array = self._stored
+        for move in reversed(_moves_between(node, None)):
+            array = moved_array(array, move, self._device)
+        return self._alias(array)
+
+    def _alias(self, array: Array) -> Self:
+        raise NotImplementedError
+
+    def flip(self, *axes: Any, axis: Any = None) -> Self:
+        """The elements in reverse order along axes, or along all: a view."""
+        given = axes[0] if len(axes) == 1 else axes or axis
+        return self._moved(functions.flip(self._lazy(), given))
+
+    def expand(self, *shape: Any) -> Self:
+        """Broadcast to a shape: a view that cannot be written. A size of -1 stays as it is."""
+        node, sizes = self._lazy(), _sizes(shape)
+        first = len(sizes) - len(node.shape)
+        sizes = tuple([node.shape[i - first] if n == -1 and i >= first else n for i, n in enumerate(sizes)])
+        return self._moved(build.expand(node, sizes))
+
+    broadcast_to = expand
 
     def _lazy(self) -> Node:
         """The node that reads this tensor as it is now."""
@@ -113,6 +144,7 @@ class LazyTensor(Operators):
                 (_realise[0] if _realise else _load_realise())([node])
             self._memory = node.memory
         self._owner = self._memory if base is None else base._owner
+        self._layout = None
         self._node = None  # the graphs that were built on it keep the node, and so a copy when somebody writes
         return self._memory
 
@@ -171,10 +203,10 @@ def _load_realise() -> Any:
     return realise
 
 
-def _moves_between(node: Node, base: LazyTensor) -> list[Move]:
-    """The movements from a tensor to a view of it, the last first."""
+def _moves_between(node: Node, base: LazyTensor | None) -> list[Move]:
+    """The movements from a tensor, or from memory, to a view of it, the last first."""
     moves = []
-    while node is not base._node and node.op is not BUFFER and node.src:
+    while (base is None or node is not base._node) and node.op is not BUFFER and node.src:
         moves.append((node.op.name, node.arg))
         node = node.src[0]
     return moves

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eas.base.errors import ArgumentError
+from eas.base.errors import ArgumentError, EasError
 from eas.lazy.build import refuse
 from eas.lazy.handle import LazyTensor
 
@@ -20,10 +20,10 @@ def index_part(part: object) -> int | slice | EllipsisType | None:
     # A bool is an int to Python and a mask to NumPy; arrays of one element have __index__ too.
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return operator.index(part)
-    raise ArgumentError(
+    raise refuse(ArgumentError(
         f"a tensor is indexed with integers, slices, None and ..., got {type(part).__name__}",
-        hint="eas.tensor(x.numpy()[index]) copies the elements that an array selects",
-    )
+        hint="x.take(index, axis) has the rows that integers name; eas.tensor(x.numpy()[index]) copies what an array selects",
+    ))  # fmt: skip
 
 
 def _stored_part(part: object) -> Any:
@@ -37,9 +37,12 @@ def assign(tensor: Any, index: object, value: object) -> None:
     """Overwrite elements; graphs that were built before keep what they saw."""
     array = tensor._array
     if not array.flags.writeable:
-        raise ArgumentError("a read-only tensor cannot be assigned to", hint="write to x.clone() instead")
+        raise refuse(ArgumentError("a read-only tensor cannot be assigned to", hint="write to x.clone() instead"))
     parts = tuple([_stored_part(part) for part in (index if isinstance(index, tuple) else (index,))])
-    given = tensor._wrapped(value, tensor.dtype)
+    try:
+        given = tensor._wrapped(value, tensor.dtype)
+    except EasError as error:
+        raise refuse(error) from None
     source = given._device.seen(given._stored)
     tensor._device.synchronize()
     if np.may_share_memory(source, array):

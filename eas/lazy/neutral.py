@@ -51,7 +51,7 @@ def _mapped(inst: Any, known: dict[int, Any], varies: list[bool]) -> Any:
         return -math.inf  # of a finite number; a row with another one has no sum in any case
     if name in _INFINITE and values[0] == -math.inf:
         return _INFINITE[name]
-    if any(v is None for v in values) or name == "select" or operand.is_storage_only:
+    if any(v is None for v in values) or name in ("select", "bitcast") or operand.is_storage_only:
         return None
     types = tuple([Type(operand)] * len(values))
     made = evaluate(TABLE[name], Call(types, (Type(result),), {}), [np.asarray(v, operand.np_compute) for v in values])

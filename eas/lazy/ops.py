@@ -30,8 +30,10 @@ def _rows(kind: str, rule: str, cost: int, names: str) -> dict[str, Row]:
 MAP = {
     **_rows("map", "arith", 1, "add sub mul min max neg abs sign"),
     **_rows("map", "arith", 8, "floordiv mod"),
+    **_rows("map", "ints", 8, "truncdiv truncmod mulhi"),
+    **_rows("map", "ints", 4, "popcount clz ctz bit_reverse"),
     **_rows("map", "float", 4, "div sqrt fmod"),
-    **_rows("map", "float", 1, "copysign"),
+    **_rows("map", "float", 1, "copysign fmin fmax fma"),
     **_rows("map", "rounding", 1, "floor ceil trunc round"),
     **_rows("map", "float", 16, "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc lgamma rsqrt cbrt sigmoid pow atan2 hypot"),
     **_rows("map", "bits", 1, "and or xor not"),
@@ -39,7 +41,7 @@ MAP = {
     **_rows("map", "compare", 1, "eq ne lt le gt ge"),
     **_rows("map", "predicate", 1, "isnan isinf isfinite signbit"),
     **_rows("map", "select", 1, "select"),
-    **_rows("map", "cast", 1, "cast"),
+    **_rows("map", "cast", 1, "cast bitcast"),
 }  # fmt: skip
 MOVE = _rows("move", "", 0, "reshape permute expand slice pad")
 REDUCE = _rows("reduce", "", 1000, "sum prod max min any all argmax argmin")
@@ -51,7 +53,7 @@ MATMUL = Row("matmul", "matmul", cost=1000)
 CUMSUM = Row("cumsum", "scan", cost=1000)
 CALL = Row("call", "call", cost=1000)
 
-CAST, SELECT = MAP["cast"], MAP["select"]
+CAST, BITCAST, SELECT, FMA = MAP["cast"], MAP["bitcast"], MAP["select"], MAP["fma"]
 FIXED = frozenset({0, 1, -1, 2, 0.5, 0.7071067811865476, 0.7978845608028654, 0.044715, float("inf"), -float("inf")})
 """Numbers that are compiled into a kernel; others are arguments of it."""
 
@@ -72,8 +74,8 @@ def dtypes_of(row: Row, a: DType, b: DType | None = None) -> tuple[DType, DType]
         return both, dtypes.bool_
     if rule == "predicate":
         return dtypes.div_type(both), dtypes.bool_
-    if both.is_float and rule in ("bits", "shift"):
+    if both.is_float and rule in ("bits", "shift", "ints"):
         raise TypeMismatch(f"{row.name} needs integers or bools, got {both}", hint='x.to("i32")')
-    if rule == "shift":
+    if rule in ("shift", "ints"):
         both = dtypes.i32 if both.is_bool else both
     return both, both

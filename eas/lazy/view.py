@@ -38,6 +38,12 @@ def contiguous(shape: Shape) -> View:
     return View(shape, tuple(reversed(strides)))
 
 
+def is_contiguous(view: View) -> bool:
+    """Whether the elements lie in C order without gaps."""
+    steps = contiguous(view.shape).strides
+    return 0 in view.shape or all(n == 1 or s == step for n, s, step in zip(view.shape, view.strides, steps, strict=True))
+
+
 def apply(view: View, move: Move) -> View | None:
     """The view after a movement, or None where strides cannot say it."""
     name, arg = move[:2]

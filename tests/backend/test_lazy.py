@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import eas
 from eas import mk
 from eas.lazy import realise
+from eas.lazy.ops import MAP
 from eas.lazy.plan import plan_of
+from eas.ops.table import TABLE, Trait
 
 erf = np.vectorize(math.erf)
 
@@ -268,3 +271,64 @@ def test_tensors_realised_together_share_a_kernel(backend):
     np.testing.assert_allclose(shares.numpy(), x / x.sum(1, keepdims=True), rtol=1e-3)
     again[:] = 0
     np.testing.assert_allclose(total.numpy(), x.sum(1, keepdims=True), rtol=1e-3, atol=1e-4)
+
+
+def test_every_row_of_the_op_table_has_a_method():
+    hints = {"addptr", "load", "store", "device_assert", "multiple_of", "max_contiguous", "max_constancy", "inline_target", "exp_of_negative", "exp2_of_negative", "philox"}
+    assert {name for name, row in TABLE.items() if Trait.ELEMENTWISE in row.traits} - hints == set(MAP)
+    operators = {"floordiv", "and", "or", "xor", "not", "shl", "shr"}
+    spelled = {"max": "maximum", "min": "minimum", "truncdiv": "div_trunc", "truncmod": "rem", "select": "where", "cast": "to"}
+    assert [name for name in MAP if name not in operators and not hasattr(eas.Tensor, spelled.get(name, name))] == []
+
+
+def test_functions_of_bits_and_of_three_operands(backend, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    n = np.array([1, 6, -8, 255, 0, 1 << 30], np.int32)
+    t = eas.tensor(n)
+    made = eas.Tensor.stack([t.popcount(), t.clz(), t.ctz(), t.bit_reverse().bit_reverse(), t.div_trunc(-4), t.rem(-4), t.mulhi(1 << 30), t.bitcast("f32").bitcast("i32")])
+    want = [[1, 2, 29, 8, 0, 1], [31, 29, 0, 24, 32, 1], [0, 1, 3, 0, 32, 30], n, [0, -1, 2, -63, 0, -(1 << 28)], [1, 2, 0, 3, 0, 0], [0, 1, -2, 63, 0, 1 << 28], n]
+    np.testing.assert_array_equal(made.numpy(), want)
+    x, y, z = arrays((5,), (1,), (3, 1))
+    np.testing.assert_allclose(eas.tensor(x).fma(eas.tensor(y), eas.tensor(z)).numpy(), x * y + z, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(eas.tensor(x).exp10().fma(2, 0.5).numpy(), 10.0**x * 2 + 0.5, rtol=1e-5)
+    gaps = np.array([np.nan, 2, 3], np.float32)
+    np.testing.assert_array_equal(eas.tensor(gaps).fmax(2.5).numpy(), [2.5, 2.5, 3])
+    assert eas.tensor([1, 5]).fmin(3).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["ifloordiv", "imod", "ilshift", "irshift", "ipow", "ixor"])
+def test_each_operator_in_place_is_seen_by_views(backend, name):
+    n = np.arange(1, 7, dtype=np.int32)
+    t = eas.tensor(n.copy()) + 0
+    seen, view = n[2:], t[2:]
+    getattr(operator, name)(n, 3)
+    getattr(operator, name)(t, 3)
+    np.testing.assert_array_equal(view.numpy(), seen)
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_flips_and_expansions_are_views(backend, is_lazy):
+    x = eas.tensor(np.arange(4, dtype=np.float32))
+    x = x + 0 if is_lazy else x
+    turned, wide, kept = x.flip(0), x.expand(2, -1), x.reshape(2, 2).T.reshape(4)
+    reader = turned + wide[1]
+    x[0] = 9
+    turned[0] = 7
+    assert x.tolist() == [9, 1, 2, 7]
+    assert turned.tolist() == [7, 2, 1, 9]
+    assert wide.tolist() == [[9, 1, 2, 7]] * 2
+    assert kept.tolist() == [0, 2, 1, 3]  # strides cannot say it: a copy, as NumPy's
+    assert reader.tolist() == [3, 3, 3, 3]
+    with pytest.raises(eas.EasError, match=r"read-only(.|\n)*test_lazy.py:"):
+        wide[0] = 1
+
+
+def test_several_axes_and_none(backend):
+    (x,) = arrays((3, 4, 5))
+    t = eas.tensor(x)
+    for lazy, want in [
+        (t.flip(0, 2), np.flip(x, (0, 2))), (t.roll((1, -2), (0, 1)), np.roll(x, (1, -2), (0, 1))), (t.transpose(), x.T), (t.transpose(2, 0, 1), x.transpose(2, 0, 1)),
+        (t.sort(axis=1), np.sort(x, 1)), (t.take([[2, 0]], 1), np.take(x, [[2, 0]], 1)), (t.take([7, 2], None), np.take(x, [7, 2])), (+t, x), (divmod(t, 2)[1], x % 2),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(lazy.numpy(), want, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(t.cumsum(None).numpy(), np.cumsum(x), rtol=1e-4, atol=1e-5)

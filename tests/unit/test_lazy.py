@@ -123,12 +123,41 @@ def test_long_chains_do_not_recurse():
         (lambda a: (a + 1) & 1, "needs integers or bools"),
         (lambda a: (a + 1)[9], "out of bounds"),
         (lambda a: eas.Tensor.cat([a + 1, floats(3)], 0), "cat along axis 0"),
+        (lambda a: eas.Tensor.cat([]), "cat of nothing"),
+        (lambda a: eas.Tensor.stack([a, floats(3)]), "stack of shapes"),
+        (lambda a: a.pad([(1, 2)]), "pad of a tensor"),
+        (lambda a: a.split(0), "parts of 0"),
+        (lambda a: a.roll(1.5, 0), "roll by 1.5"),
+        (lambda a: a.one_hot(3), "one_hot of f32"),
+        (lambda a: a.maximum("b"), "max of a tensor and a str"),
+        (lambda a: (a > 0).where("b", 1), "where of a tensor and a str"),
+        (lambda a: a.bitcast("f16"), "two dtypes of one width"),
+        (lambda a: a.popcount(), "needs integers"),
+        (lambda a: a.transpose(0, 7), "axis 7 does not exist"),
+        (lambda a: floats(4, 5).permute(0, 0), "permute got axes"),
+        (lambda a: floats(4, 5)[9], "out of bounds"),
+        (lambda a: floats(4, 5)[[0]], "indexed with integers"),
+        (lambda a: a.T.view(20), "no view of a tensor"),
+        (lambda a: a.__setitem__(0, "b"), "takes numbers"),
+        (lambda a: a.expand(3, 4, 5).__setitem__(0, 1), "read-only"),
+        (lambda a: eas.Tensor.uniform(3, seed="a"), "a seed is a whole number"),
     ],
 )
 def test_an_error_names_the_line_that_wrote_the_op(wrong, text):
     with pytest.raises(eas.EasError, match=text) as caught:
         wrong(floats(4, 5) + 0)
     assert "test_lazy.py:" in str(caught.value)
+
+
+def test_asking_what_a_view_is_computes_nothing():
+    x = floats(6, 8) + 1
+    views = [x.T, x[::2, 1:], x.flip(1), x.expand(2, 6, 8), x.reshape(48)]
+    a = np.zeros((6, 8), np.float32)
+    arrays = [a.T, a[::2, 1:], np.flip(a, 1), np.broadcast_to(a, (2, 6, 8)), a.reshape(48)]
+    for view, array in zip(views, arrays, strict=True):
+        assert (view.shape, view.strides, view.is_contiguous) == (array.shape, tuple(s // 4 for s in array.strides), array.flags.c_contiguous)
+        assert (len(view), view.ndim, view.nbytes, view.contiguous().shape) == (len(array), array.ndim, array.nbytes, array.shape)
+    assert not x._is_realised
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
