@@ -39,7 +39,9 @@ def _loads(spec: Any, varies: list[bool], identity: Any) -> dict[int, Any]:
             load = spec.instructions[source]
             if load[0] == "load" and (load[2].is_float == inst[3].is_float):
                 wanted.setdefault(source, identity(inst[1], load[2]))
-    return {i: wanted.get(i, 0) for i, inst in enumerate(spec.instructions) if inst[0] == "load" and varies[i]}
+    # A load that stays along the last axis is not masked by its end, whatever it does along others.
+    last = max(i for i, tag in enumerate(spec.tags) if tag == "r")
+    return {i: wanted.get(i, 0) for i, inst in enumerate(spec.instructions) if inst[0] == "load" and varies[i] and inst[3][last] != 0}
 
 
 def _mapped(inst: Any, known: dict[int, Any], varies: list[bool]) -> Any:

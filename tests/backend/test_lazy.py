@@ -332,3 +332,11 @@ def test_several_axes_and_none(backend):
     ]:  # fmt: skip
         np.testing.assert_allclose(lazy.numpy(), want, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(t.cumsum(None).numpy(), np.cumsum(x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_the_same_along_a_row_is_not_read_past_its_end(backend, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    x, m = arrays((5, 40), (5, 1))
+    t, u = eas.tensor(x), eas.tensor(np.abs(m) + 1)
+    np.testing.assert_allclose(t.maximum(u).sum().numpy(), np.maximum(x, u.numpy()).sum(), rtol=1e-5)
+    np.testing.assert_allclose(u.expand(5, 40).sum().numpy(), u.numpy().sum() * 40, rtol=1e-5)
