@@ -1,16 +1,25 @@
-"""Random expression graphs on lazy tensors and on NumPy arrays side by side."""
+"""Random expression graphs on lazy tensors and on NumPy arrays side by side.
+
+`python -m tests.fuzz.lazy_graphs 5000 --backend cpu` checks as many; `--first` is the first seed, `--steps` the length of each.
+"""
 
 from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
 
 import numpy as np
 
 import eas
+from eas.lazy import realise
 
 UNARY = ("neg", "abs", "relu", "exp", "tanh", "sqrt_abs", "sigmoid", "floor", "not", "square", "half")
 BINARY = ("add", "sub", "mul", "max", "min", "div", "lt", "ge", "eq", "floordiv", "mod", "where")
 REDUCE = ("sum", "max", "min", "mean", "argmax", "argmin", "any", "all", "softmax", "var", "prod", "logsumexp")
-MOVE = ("reshape", "permute", "slice", "flip", "expand", "pad", "roll", "cat", "split", "index", "take")
-OTHER = ("matmul", "cumsum", "assign", "view_assign", "realize", "alias", "inplace_mask", "one_hot")
+MOVE = ("reshape", "permute", "slice", "flip", "expand", "pad", "roll", "cat", "split", "index", "take", "stack", "gather")
+OTHER = ("matmul", "batched", "cumsum", "assign", "assign_view", "in_place", "view_assign", "realize", "alias", "inplace_mask", "one_hot")
 
 
 class Graph:
@@ -40,8 +49,9 @@ class Graph:
             array = array.T
         self._add("leaf", eas.tensor(array.copy(order="K")), array.copy(order="K"))
 
-    def _add(self, name: str, lazy: eas.Tensor, array: np.ndarray) -> None:
-        array = np.asarray(array)
+    def _add(self, name: str, lazy: eas.Tensor, array: np.ndarray, is_view: bool = False) -> None:
+        # What is computed lies in C order, so that a reshape of both sides is a view, or of both a copy.
+        array = np.asarray(array) if is_view or name == "leaf" else np.array(array, order="C")
         assert lazy.shape == array.shape, (self.log, name, lazy.shape, array.shape)
         if array.size > 50_000 or array.ndim > 5:
             return
@@ -172,7 +182,10 @@ class Graph:
         """Make both sides of a pair bit for bit the same; they are close already."""
         t, a = self.pool[i]
         self.check(i)
-        a[...] = t.numpy()
+        if a.flags.writeable:
+            a[...] = t.numpy()
+        else:  # what expand gives
+            self.pool[i] = eas.tensor(t.numpy().copy()), t.numpy().copy()
 
     def _move(self, name: str) -> None:
         i = self.pick()
@@ -187,22 +200,22 @@ class Graph:
                     sizes.append(p)
                     left //= p
             shape = (*sizes, left) if rng.random() < 0.5 else (left, *sizes)
-            self._add(f"reshape({i}, {shape})", t.reshape(*shape), a.reshape(shape))
+            self._add(f"reshape({i}, {shape})", t.reshape(*shape), a.reshape(shape), True)
         elif name == "permute":
             axes = [int(x) for x in rng.permutation(a.ndim)]
-            self._add(f"permute({i}, {axes})", t.permute(axes), a.transpose(axes))
+            self._add(f"permute({i}, {axes})", t.permute(axes), a.transpose(axes), True)
         elif name == "slice" and a.ndim:
-            index = tuple(slice(int(rng.integers(0, n)), None, int(rng.choice([1, 1, 2, 3]))) if rng.random() < 0.6 else slice(None, None, -1) if rng.random() < 0.2 and n else slice(None) for n in a.shape)
-            self._add(f"slice({i}, {index})", t[index], a[index])
+            index = tuple(slice(int(rng.integers(0, max(n, 1))), None, int(rng.choice([1, 1, 2, 3]))) if rng.random() < 0.6 else slice(None, None, -1) if rng.random() < 0.2 and n else slice(None) for n in a.shape)
+            self._add(f"slice({i}, {index})", t[index], a[index], True)
         elif name == "index" and a.ndim and a.shape[0]:
             at = int(rng.integers(-a.shape[0], a.shape[0]))
-            self._add(f"index({i}, {at})", t[at], a[at, ...])
+            self._add(f"index({i}, {at})", t[at], a[at, ...], True)
         elif name == "flip" and a.ndim:
             axis = int(rng.integers(a.ndim))
-            self._add(f"flip({i}, {axis})", t.flip(axis), np.flip(a, axis).copy())
+            self._add(f"flip({i}, {axis})", t.flip(axis), np.flip(a, axis), True)
         elif name == "expand":
             shape = (int(rng.integers(1, 4)), *a.shape)
-            self._add(f"expand({i}, {shape})", t.expand(*shape), np.broadcast_to(a, shape).copy())
+            self._add(f"expand({i}, {shape})", t.expand(*shape), np.broadcast_to(a, shape), True)
         elif name == "pad" and a.ndim:
             widths = [(int(rng.integers(0, 3)), int(rng.integers(0, 3))) for _ in a.shape]
             self._add(f"pad({i}, {widths})", t.pad(widths), np.pad(a, widths))
@@ -214,7 +227,14 @@ class Graph:
             self._add(f"cat({i}, {axis})", eas.Tensor.cat([t, t + 1 if a.dtype.kind != "b" else ~t, t], axis), np.concatenate([a, a + a.dtype.type(1) if a.dtype.kind != "b" else ~a, a], axis))
         elif name == "split" and a.ndim and a.shape[0] > 1:
             at = int(rng.integers(1, a.shape[0]))
-            self._add(f"split({i}, {at})", t.split([at, a.shape[0] - at])[1], a[at:])
+            self._add(f"split({i}, {at})", t.split([at, a.shape[0] - at])[1], a[at:], True)
+        elif name == "stack":
+            axis = int(rng.integers(a.ndim + 1))
+            self._add(f"stack({i}, {axis})", eas.Tensor.stack([t, t.flip()], axis), np.stack([a, np.flip(a)], axis))
+        elif name == "gather" and a.ndim and a.size:
+            axis = int(rng.integers(a.ndim))
+            at = rng.integers(0, a.shape[axis], (*a.shape[:axis], 3, *a.shape[axis + 1 :])).astype(np.int32)
+            self._add(f"gather({i}, {axis})", t.gather(axis, eas.tensor(at)), np.take_along_axis(a, at, axis))
         elif name == "take" and a.ndim:
             axis = int(rng.integers(a.ndim))
             if not a.shape[axis]:
@@ -224,7 +244,7 @@ class Graph:
 
     def _other(self, name: str) -> None:
         rng = self.rng
-        i = self.pick("fi" if name in ("matmul", "cumsum") else "i" if name == "one_hot" else "fib")
+        i = self.pick("fi" if name in ("matmul", "batched", "cumsum", "in_place") else "i" if name == "one_hot" else "fib")
         if i is None:
             return
         t, a = self.pool[i]
@@ -232,17 +252,34 @@ class Graph:
             k = int(rng.choice([1, 4, 30]))
             b = rng.integers(-3, 3, (a.shape[-1], k)).astype(a.dtype) if rng.random() < 0.8 else rng.integers(-3, 3, a.shape[-1]).astype(a.dtype)
             self._add(f"matmul({i}, {b.shape})", t @ eas.tensor(b), a @ b)
+        elif name == "batched" and a.ndim > 1:
+            b = rng.integers(-3, 3, (2, *(1,) * (a.ndim - 2), a.shape[-1], 4)).astype(a.dtype)
+            self._add(f"batched({i}, {b.shape})", t @ eas.tensor(b), a @ b)
         elif name == "cumsum" and a.ndim:
             axis = int(rng.integers(a.ndim))
             self._add(f"cumsum({i}, {axis})", t.cumsum(axis), np.cumsum(a, axis, dtype=a.dtype if a.dtype.kind == "f" else np.int64))
         elif name == "one_hot" and a.size < 500:
             self._add(f"one_hot({i})", t.one_hot(6), (a[..., None] == np.arange(6)).astype(np.int32))
-        elif name == "assign" and a.ndim and a.shape[0] and t._array.flags.writeable:
+        elif name == "assign" and a.ndim and a.shape[0] and a.flags.writeable:
             at = slice(int(rng.integers(0, a.shape[0])), None, int(rng.choice([1, 2])))
             value = rng.integers(0, 5, a[at].shape[1:]).astype(a.dtype)
             self.log.append(f"{i}[{at}] = {value.tolist()}")
             t[at] = eas.tensor(value)
             a[at] = value
+        elif name == "assign_view" and a.ndim and a.size and a.flags.writeable:
+            axis = int(rng.integers(a.ndim))
+            how = str(rng.choice(["flip", "T", "slice", "reshape"]))
+            half = slice(None, None, 2)
+            view, seen = {"flip": lambda: (t.flip(axis), np.flip(a, axis)), "T": lambda: (t.T, a.T), "slice": lambda: (t[half], a[half]), "reshape": lambda: (t.reshape(-1), a.reshape(-1))}[how]()
+            value = view[-1] + (1 if a.dtype.kind != "b" else False)
+            value = value if a.dtype.kind != "b" else value > 0
+            self.log.append(f"{how} of {i}, [0] = [-1] + 1")
+            view[0] = value
+            seen[0] = np.array(seen[-1]) + a.dtype.type(1) if a.dtype.kind != "b" else np.array(seen[-1])
+        elif name == "in_place" and a.flags.writeable:
+            self.log.append(f"{i} += {i} flipped")
+            t += t.flip()
+            a += np.flip(a).copy()
         elif name == "view_assign" and a.ndim and a.shape[0] and a.dtype.kind == "f":
             lazy, array = t * 2, a * 2
             view, seen = (lazy.T, array.T) if rng.random() < 0.5 else (lazy[1:], array[1:])
@@ -250,15 +287,16 @@ class Graph:
             lazy[0] = 3
             array[0] = 3
             self._add(f"written({i})", lazy, array)
-            self._add(f"view of written({i})", view, seen)
+            self._add(f"view of written({i})", view, seen, True)
             self._add(f"reader before written({i})", reader, want)
         elif name == "realize":
             self.log.append(f"realize {i}")
             t.realize()
         elif name == "alias" and a.ndim:
-            self._add(f"alias {i}", t[...], a[...])
+            self._add(f"alias {i}", t[...], a[...], True)
         elif name == "inplace_mask" and a.dtype.kind == "f":
             self._settle(i)
+            t, a = self.pool[i]
             lazy, array = t + 0, np.array(a + 0)
             lazy[lazy > 0] = -1
             array[array > 0] = -1
@@ -285,3 +323,27 @@ def run(seed: int, n_steps: int = 14) -> None:
         for i in np.random.default_rng(seed).permutation(len(graph.pool)):
             graph.check(int(i))
 
+
+def main() -> int:
+    """Check many graphs through kernels; 1 if some differ from NumPy."""
+    parser = argparse.ArgumentParser(description="random lazy graphs against NumPy")
+    parser.add_argument("graphs", type=int)
+    parser.add_argument("--backend", default="cpu", choices=["interp", "cpu", "sim"])
+    parser.add_argument("--first", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=14)
+    asked = parser.parse_args()
+    os.environ["EAS_BACKEND"] = asked.backend
+    realise.HOT = 0
+    begin, wrong = time.monotonic(), []
+    for seed in range(asked.first, asked.first + asked.graphs):
+        try:
+            run(seed, asked.steps)
+        except Exception as error:
+            wrong.append(seed)
+            print(f"seed {seed}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    print(f"{asked.graphs} graphs on {asked.backend}, {len(wrong)} wrong {wrong[:20]}, {time.monotonic() - begin:.0f} s")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
