@@ -94,7 +94,7 @@ def emit_rows(kernel: Kernel) -> None:
             rows.known[i] = cast_to(found[-1], kernel.spec.instructions[i][4])
     later = [o for o in range(len(kernel.spec.outputs)) if o in stages.whole]
     if later:
-        _keep_rows(kernel, stages, rows, later)
+        _rows_first(stages, rows, [kernel.spec.outputs[o][0] for o in later])
 
         def write(scope: Scope, at: Any, state: Sequence[Block]) -> list[Block]:
             for o in later:
@@ -107,9 +107,9 @@ def emit_rows(kernel: Kernel) -> None:
             rows.store(o, rows.value(out[0]))
 
 
-def _keep_rows(kernel: Kernel, stages: Stages, rows: Scope, later: list[int]) -> None:
-    """Compute what does not vary along a row before the pass over it."""
-    stack, seen = [kernel.spec.outputs[o][0] for o in later], set[int]()
+def _rows_first(stages: Stages, rows: Scope, roots: list[int]) -> None:
+    """Compute what does not vary along a row before the pass over it, so that no load of the pass comes before and is kept."""
+    stack, seen = list(roots), set[int]()
     while stack:
         i = stack.pop()
         if i in seen:
@@ -118,7 +118,7 @@ def _keep_rows(kernel: Kernel, stages: Stages, rows: Scope, later: list[int]) ->
         if not stages.varies[i]:
             rows.value(i)
         else:
-            stack += operands(kernel.spec.instructions[i])
+            stack += operands(stages.spec.instructions[i])
 
 
 def _emit_whole(kernel: Kernel, stages: Stages, rows: Scope, axis: int) -> None:
@@ -128,9 +128,10 @@ def _emit_whole(kernel: Kernel, stages: Stages, rows: Scope, axis: int) -> None:
     index[axis], masks[axis] = block_index(None, kernel.sizes[axis], blocks[-1], len(blocks) - 1, len(blocks))
     scope = Scope(kernel, index, masks)
     for stage in stages.stages:
+        _rows_first(stages, scope, [kernel.spec.instructions[i][2] for i in stage])
         for i in stage:
             _, name, source, dtype, result = kernel.spec.instructions[i]
-            is_neutral = stages.past.get(source) == identity(name, dtype)
+            is_neutral = stages.past.get(source) == identity(name, dtype) or _mask_squared(scope, i, masks[axis], blocks)
             block = _masked(scope.value(source), name, dtype, None if is_neutral else masks[axis], blocks)
             folded = _fold(name, block, len(blocks) - 1)
             if len(blocks) > 1:
@@ -139,8 +140,21 @@ def _emit_whole(kernel: Kernel, stages: Stages, rows: Scope, axis: int) -> None:
     for i, inst in enumerate(kernel.spec.instructions):
         if inst[0] == "scan":
             scope.known[i] = cast_to(mk.cumsum(broadcast_to(cast_to(scope.value(inst[2]), inst[3]), tuple(blocks)), axis=len(blocks) - 1), inst[4])
+    _rows_first(stages, scope, [out[0] for out in kernel.spec.outputs if kernel.spec.instructions[out[0]][0] != "scan"])
     for o, out in enumerate(kernel.spec.outputs):
         scope.store(o, scope.value(out[0]))
+
+
+def _mask_squared(scope: Scope, i: int, mask: Any, blocks: Sequence[int]) -> bool:
+    """Of a sum of squares what is squared is masked: the sum stays one of products, and whoever else reads the value has the same one."""
+    _, name, source, dtype, _ = scope.kernel.spec.instructions[i]
+    squared = scope.kernel.spec.instructions[source]
+    if name != "sum" or squared[:2] != ("map", "mul") or squared[4][0] != squared[4][1] or scope.find(source) is not None or not dtype.is_float:
+        return False
+    factor = squared[4][0]
+    value = scope.value(factor)
+    scope.known[factor] = _masked(value, name, value.dtype, mask, blocks)  # past the end of a row nothing is stored
+    return True
 
 
 def _emit_long_scan(kernel: Kernel, rows: Scope, reduced: list[int]) -> None:
