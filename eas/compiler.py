@@ -60,7 +60,7 @@ def get_ready(filename: str) -> None:
 
 def compile_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None = None) -> CompiledKernel:
     """The kernel for argument types and trace-time values: of an earlier process, or traced."""
-    identity = warm_start.identify(fn, arguments, math, num_warps) if _may_be_known() else None
+    identity = warm_start.identify(fn, arguments, math, num_warps) if may_be_known() else None
     known = warm_start.find(identity) if identity else None
     if identity and known:
         return CompiledKernel(known, identity.dependencies, functools.partial(_trace, fn, arguments, math, num_warps), identity)
@@ -84,7 +84,7 @@ def _load_lowering() -> None:
     load("eas.lowering")
 
 
-def _may_be_known() -> bool:
+def may_be_known() -> bool:
     """Whether native code of earlier processes may be used; who wants to see the steps needs them done."""
     return get_runtime().name == "cpu" and config.debug() < 4 and not config.verify()
 

@@ -10,7 +10,7 @@ from eas.base.dtypes import DType
 from eas.base.loading import load
 from eas.base.locks import new_lock
 from eas.base.recent import Recent
-from eas.compiler import CompiledKernel
+from eas.compiler import CompiledKernel, may_be_known
 from eas.frontend.reads.globals_read import Dependencies
 from eas.interop.private import PrivateView
 from eas.interop.views import ArgView
@@ -18,7 +18,6 @@ from eas.kernel import Kernel
 from eas.launch import warm_start
 from eas.lazy.blocks import Shape, shape_of
 from eas.lazy.lower import Inst, Program
-from eas.runtime import get_runtime
 
 if TYPE_CHECKING:
     from eas.interop.devices import Device
@@ -94,7 +93,7 @@ class BuiltKernel(Kernel):
         return self.compiled
 
     def _made(self) -> CompiledKernel:
-        identity = warm_start.identify_built(self.__name__, repr(self.spec), __file__) if get_runtime().name == "cpu" else None
+        identity = warm_start.identify_built(self.__name__, repr(self.spec), __file__) if may_be_known() else None
         known = warm_start.find(identity) if identity else None
         if known is not None:
             return CompiledKernel(known, Dependencies(), self.build, identity)
