@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.registry import Bar
 from benchmarks.run import Row
 
-MARKERS = {"lib": ".", "numpy": "o", "c": "s", "numba": "^", "torch": "D", "torch.compile": "d", "jax": "v", "halide": "P", "mojo": "X", "pocl": "*"}
+MARKERS = {"lib": ".", "numpy": "o", "c": "s", "numba": "^", "torch": "D", "torch.compile": "d", "jax": "v", "tinygrad": ">", "halide": "P", "mojo": "X", "pocl": "*"}
 NEAREST, FARTHEST = 0.2, 20.0  # what lies outside is drawn at the edge
 
 

@@ -18,7 +18,7 @@ def workloads() -> list[Workload]:
     return [chain(2048, 1024), softmax(2048, 1024), layer_norm(2048, 1024), linear_gelu(512, 512, 512), small_add(256)]
 
 
-def row_of(name: str, size: str, bar: Bar, make: Any, reference: Any, expression: Callable[..., Any], by_numpy: Callable[..., Any], by_torch: Callable[..., Any], by_lib: Callable[..., Any] | None, tolerance: float = 1e-5) -> Workload:
+def row_of(name: str, size: str, bar: Bar, make: Any, reference: Any, expression: Callable[..., Any], by_numpy: Callable[..., Any], by_torch: Callable[..., Any], by_lib: Callable[..., Any] | None, by_jax: Callable[..., Any], by_tinygrad: Callable[..., Any], tolerance: float = 1e-5) -> Workload:
     """One expression in the words of each library."""
     w = Workload(f"lazy_{name}", size, bar, make, reference, tolerance=tolerance)
 
@@ -55,6 +55,18 @@ def row_of(name: str, size: str, bar: Bar, make: Any, reference: Any, expression
 
         return compiled(by_torch, *given)
 
+    @w.entry("jax", allocates=True)
+    def _(*given: Any) -> Any:
+        from benchmarks.jax_peer import jitted
+
+        return jitted(by_jax, *given)
+
+    @w.entry("tinygrad", allocates=True)
+    def _(*given: Any) -> Any:
+        from benchmarks.tinygrad_peer import jitted
+
+        return jitted(by_tinygrad, *given)
+
     return w
 
 
@@ -70,7 +82,8 @@ def chain(rows: int, cols: int) -> Workload:
     return row_of(
         "chain", f"{rows}x{cols}", Bar(ratio=1.0), floats(*[(rows, cols)] * 3),
         lambda a, b, c: by_numpy(*(x.astype(np.float64) for x in (a, b, c))),
-        lambda a, b, c: ((a * 2 + b).relu() * c).sum(1), by_numpy, lambda a, b, c: ((a * 2 + b).relu() * c).sum(1), None, tolerance=1e-4,
+        lambda a, b, c: ((a * 2 + b).relu() * c).sum(1), by_numpy, lambda a, b, c: ((a * 2 + b).relu() * c).sum(1), None,
+        lambda a, b, c: ((a * 2 + b).clip(0) * c).sum(1), lambda a, b, c: ((a * 2 + b).relu() * c).sum(1), tolerance=1e-4,
     )  # fmt: skip
 
 
@@ -81,9 +94,14 @@ def softmax(rows: int, cols: int) -> Workload:
         e = np.exp(x - x.max(axis=1, keepdims=True))
         return e / e.sum(axis=1, keepdims=True)
 
+    def by_jax(x: Any) -> Any:
+        from benchmarks.jax_peer import jax
+
+        return jax.nn.softmax(x, axis=1)
+
     return row_of(
         "softmax", f"{rows}x{cols}", Bar(ratio=1.1), floats((rows, cols)), lambda x: by_numpy(x.astype(np.float64)),
-        lambda x: x.softmax(), by_numpy, lambda x: x.softmax(1), lib.softmax,
+        lambda x: x.softmax(), by_numpy, lambda x: x.softmax(1), lib.softmax, by_jax, lambda x: x.softmax(1),
     )  # fmt: skip
 
 
@@ -98,9 +116,16 @@ def layer_norm(rows: int, cols: int) -> Workload:
 
         return torch.nn.functional.layer_norm(x, (cols,), w, b, EPS)
 
+    def by_jax(x: Any, w: Any, b: Any) -> Any:
+        from benchmarks.jax_peer import jax
+
+        centred = x - x.mean(axis=1, keepdims=True)
+        return centred * jax.lax.rsqrt((centred * centred).mean(axis=1, keepdims=True) + EPS) * w + b
+
     return row_of(
         "layer_norm", f"{rows}x{cols}", Bar(ratio=1.1), floats((rows, cols), (cols,), (cols,)), lambda *a: by_numpy(*(x.astype(np.float64) for x in a)),
-        lambda x, w, b: x.layer_norm(w, b, eps=EPS), by_numpy, by_torch, lambda x, w, b: lib.layer_norm(x, w, b, EPS), tolerance=1e-4,
+        lambda x, w, b: x.layer_norm(w, b, eps=EPS), by_numpy, by_torch, lambda x, w, b: lib.layer_norm(x, w, b, EPS),
+        by_jax, lambda x, w, b: x.layernorm(eps=EPS) * w + b, tolerance=1e-4,
     )  # fmt: skip
 
 
@@ -118,9 +143,19 @@ def linear_gelu(m: int, k: int, n: int) -> Workload:
 
         return torch.nn.functional.gelu(x @ w + b)
 
+    def by_jax(x: Any, w: Any, b: Any) -> Any:
+        from benchmarks.jax_peer import jax
+
+        return jax.nn.gelu(x @ w + b, approximate=False)
+
+    def by_tinygrad(x: Any, w: Any, b: Any) -> Any:
+        y = x @ w + b
+        return y * 0.5 * ((y * math.sqrt(0.5)).erf() + 1)
+
     made = row_of(
-        "linear_gelu", f"{m}x{k}x{n}", Bar(ratio=1.1), floats((m, k), (k, n), (n,)), by_numpy,
-        lambda x, w, b: (x @ w + b).gelu(), by_numpy, by_torch, lambda x, w, b: lib.bias_gelu(lib.matmul(x, w), b), tolerance=1e-4,
+        "linear_gelu", f"{m}x{k}x{n}", Bar(ratio=1.03), floats((m, k), (k, n), (n,)), by_numpy,
+        lambda x, w, b: (x @ w + b).gelu(), by_numpy, by_torch, lambda x, w, b: lib.bias_gelu(lib.matmul(x, w), b),
+        by_jax, by_tinygrad, tolerance=1e-4,
     )  # fmt: skip
     made.entries = [e for e in made.entries if e.peer != "numpy"]  # its erf is a Python loop
     made.flops = 2.0 * m * n * k
@@ -130,4 +165,7 @@ def linear_gelu(m: int, k: int, n: int) -> Workload:
 def small_add(n: int) -> Workload:
     from eas import lib
 
-    return row_of("add", str(n), Bar(seconds=10e-6), floats((n,), (n,)), lambda a, b: a.astype(np.float64) + b, lambda a, b: a + b, lambda a, b: a + b, lambda a, b: a + b, lib.add)
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    return row_of("add", str(n), Bar(seconds=10e-6), floats((n,), (n,)), lambda a, b: a.astype(np.float64) + b, add, add, add, lib.add, add, add)

@@ -16,6 +16,7 @@ PACKAGES = {  # peer -> the package that it needs; the import names are the same
     "torch": "torch",
     "torch.compile": "torch",
     "jax": "jax",
+    "tinygrad": "tinygrad",
     "halide": "halide",
     "mojo": "mojo",
     "pocl": "pyopencl",
