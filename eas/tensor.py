@@ -34,6 +34,7 @@ from eas.lazy.build import OutOfBounds, refuse
 from eas.lazy.handle import LazyTensor
 from eas.lazy.indexing import assign, index_part
 from eas.lazy.view import contiguous, is_contiguous
+from eas.lazy.writing import written_lazily
 from eas.runtime.copies import told
 from eas.tools.notebook import tensor_html
 
@@ -71,7 +72,7 @@ class Tensor(LazyTensor):
         self._owner = array if owner is None else owner  # a torch tensor hears of writes
         self._device = device
         self.dtype = dtype
-        self._node = self._base = self._layout = None
+        self._node = self._base = self._layout = self._origin = None
 
     @classmethod
     def _made(cls, array: Array, dtype: DType, owner: object = None, device: Device = CPU) -> Tensor:
@@ -173,7 +174,7 @@ class Tensor(LazyTensor):
         parts = index if isinstance(index, tuple) else (index,)
         checked = tuple(index_part(part) for part in parts)
         if self._is_lazy:
-            return self._view_of(functions.indexed(self._node, checked))
+            return self._view_of(functions.indexed(self._lazy(), checked))
         try:  # the Ellipsis makes NumPy return a 0-d view, not a scalar
             return self._alias(self._stored[checked if ... in checked else (*checked, ...)])
         except IndexError as error:
@@ -181,8 +182,9 @@ class Tensor(LazyTensor):
 
     def __setitem__(self, index: object, value: object) -> None:
         """Overwrite elements that an index of NumPy's kind names, or a mask; views of them see it."""
-        assign(self, index, value)
-        self.__eas_view__().note_write()
+        if not (self._is_lazy and written_lazily(self, index, value)):
+            assign(self, index, value)
+            self.__eas_view__().note_write()
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
@@ -190,7 +192,7 @@ class Tensor(LazyTensor):
     def reshape(self, *shape: Any) -> Tensor:
         """The elements in another shape: a view where strides allow it, else a copy."""
         if self._is_lazy:
-            return self._view_of(build.reshape(self._node, _shape(shape)))
+            return self._view_of(build.reshape(self._lazy(), _shape(shape)))
         try:  # of as many elements that need no memory: a reshape of private memory may not copy
             wanted = np.broadcast_to(np.zeros((), np.bool_), (self.size,)).reshape(_shape(shape)).shape
         except ValueError as error:
@@ -218,7 +220,7 @@ class Tensor(LazyTensor):
         """A view with the axes in that order."""
         order = _shape(axes)
         if self._is_lazy:
-            return self._view_of(build.permute(self._node, order))
+            return self._view_of(build.permute(self._lazy(), order))
         try:
             return self._alias(self._stored.transpose(order))
         except ValueError:
@@ -244,7 +246,7 @@ class Tensor(LazyTensor):
 
     def clone(self) -> Tensor:
         """A contiguous copy."""
-        return self._copied() if self._is_realised else self._of(build.copied(self._node))
+        return self._copied() if self._is_realised else self._of(build.copied(self._lazy()))
 
     def contiguous(self) -> Tensor:
         """The tensor itself if it is contiguous, else a contiguous copy."""

@@ -17,7 +17,7 @@ from eas.lazy import build, functions
 from eas.lazy.node import Node, linearise
 from eas.lazy.operators import Operators
 from eas.lazy.ops import BUFFER
-from eas.lazy.view import Move, View, contiguous, moved_array, resolve
+from eas.lazy.view import View, contiguous, moved_array, resolve
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation
@@ -32,7 +32,7 @@ MAX_NBYTES = 1 << 33
 class LazyTensor(Operators):
     """A tensor on memory, or on a node that will have some."""
 
-    __slots__ = ("_base", "_device", "_layout", "_memory", "_node", "_owner", "dtype")
+    __slots__ = ("_base", "_device", "_layout", "_memory", "_node", "_origin", "_owner", "_writes", "dtype")
 
     _memory: Array | None
     _node: Any
@@ -41,6 +41,10 @@ class LazyTensor(Operators):
     """Of a view of a lazy tensor: that tensor."""
     _layout: View | None
     """Of such a view: which elements of its base it is."""
+    _origin: Node | None
+    """Of such a view: the node of its base that its own node was built on; a write gives the base another."""
+    _writes: int
+    """Writes that the graph of a tensor without memory holds."""
     _device: Device
     _owner: Any
     dtype: DType
@@ -48,7 +52,8 @@ class LazyTensor(Operators):
     def _of(self, node: Node) -> Self:
         """A tensor that is not computed yet."""
         made = type(self).__new__(type(self))
-        made._memory = made._base = made._owner = made._layout = None
+        made._memory = made._base = made._owner = made._layout = made._origin = None
+        made._writes = 0
         made._node = node
         made.dtype = node.dtype
         made._device = node.device
@@ -69,20 +74,36 @@ class LazyTensor(Operators):
 
     def _view_of(self, node: Node) -> Self:
         """A view of a tensor that is not computed yet: it shares what that one will have, or is a copy where strides cannot say it."""
-        layout = resolve(self._layout or contiguous(self._node.shape), tuple(reversed(_moves_between(node, self))))
+        layout = resolve(self._layout or contiguous(self._node.shape), tuple([(n.op.name, n.arg) for n in moves_from(self._node, node)]))
         made = self._of(node)
         if layout is not None:
             made._base = self if self._base is None else self._base
-            made._layout = layout
+            made._layout, made._origin = layout, made._base._node
         return made
+
+    def _current(self) -> Node:
+        """The node of a view of a lazy tensor, which may have been written since."""
+        node: Node = self._base._node
+        if self._origin is not node:
+            for move in moves_from(self._origin, self._node):
+                node = build.move(node, move.op.name, move.arg, move.shape)
+            self._node, self._origin = node, self._base._node
+        return self._node  # type: ignore[no-any-return]
+
+    def _rewritten(self, node: Node) -> None:
+        """This lazy tensor has been written: it is another node from now on, and its views with it."""
+        self._node = node
+        self._writes += 1
+        if node.depth >= FIRST_LOOK and not node.depth & (node.depth - 1):
+            _keep_to_budget(self)
 
     def _moved(self, node: Node) -> Self:
         """The tensor of a movement of this one's node: a view."""
         if self._is_lazy:
             return self._view_of(node)
         array = self._stored
-        for move in reversed(_moves_between(node, None)):
-            array = moved_array(array, move, self._device)
+        for move in moves_from(None, node):
+            array = moved_array(array, (move.op.name, move.arg), self._device)
         return self._alias(array)
 
     def _alias(self, array: Array) -> Self:
@@ -108,7 +129,7 @@ class LazyTensor(Operators):
         if memory is None and self._is_realised:
             memory = self._stored
         if memory is None:
-            return self._node  # type: ignore[no-any-return]
+            return self._node if self._base is None else self._current()
         node: Node | None = self._node and self._node()
         if node is None or node.memory is not memory:
             node = Node(BUFFER, (), None, memory.shape, self.dtype, self._device)
@@ -136,15 +157,15 @@ class LazyTensor(Operators):
         node, base = self._node, self._base
         if base is not None:
             array: Array = base._stored
-            for move in reversed(_moves_between(node, base)):
-                array = moved_array(array, move, self._device)
+            for move in moves_from(self._origin, node):
+                array = moved_array(array, (move.op.name, move.arg), self._device)
             self._memory = array
         else:
             if node.memory is None:
                 (_realise[0] if _realise else _load_realise())([node])
             self._memory = node.memory
         self._owner = self._memory if base is None else base._owner
-        self._layout = None
+        self._layout = self._origin = None
         self._node = None  # the graphs that were built on it keep the node, and so a copy when somebody writes
         return self._memory
 
@@ -203,10 +224,10 @@ def _load_realise() -> Any:
     return realise
 
 
-def _moves_between(node: Node, base: LazyTensor | None) -> list[Move]:
-    """The movements from a tensor, or from memory, to a view of it, the last first."""
+def moves_from(origin: Node | None, node: Node) -> list[Node]:
+    """The movements from a node, or from memory, to a view of it, the nearest to the origin first."""
     moves = []
-    while (base is None or node is not base._node) and node.op is not BUFFER and node.src:
-        moves.append((node.op.name, node.arg))
+    while node is not origin and node.op is not BUFFER and node.src:
+        moves.append(node)
         node = node.src[0]
-    return moves
+    return moves[::-1]

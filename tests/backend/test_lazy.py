@@ -340,3 +340,37 @@ def test_what_is_the_same_along_a_row_is_not_read_past_its_end(backend, monkeypa
     t, u = eas.tensor(x), eas.tensor(np.abs(m) + 1)
     np.testing.assert_allclose(t.maximum(u).sum().numpy(), np.maximum(x, u.numpy()).sum(), rtol=1e-5)
     np.testing.assert_allclose(u.expand(5, 40).sum().numpy(), u.numpy().sum() * 40, rtol=1e-5)
+
+
+WRITES = {
+    "rows": lambda t: t.__setitem__(slice(1, 3), 5), "columns": lambda t: t.__setitem__((slice(None), slice(None, None, 2)), -1), "back": lambda t: t.__setitem__((slice(None, None, -2), slice(5, None, -3)), 7),
+    "mask": lambda t: t.__setitem__(t > 10, 0), "mask of rows": lambda t: t.__setitem__(t[:, 0] > 6, 3), "row": lambda t: t.__setitem__(2, t[0] * 2), "overlap": lambda t: t.__setitem__(slice(1, None), t[:-1]),
+    "turned": lambda t: t.T.__setitem__(0, t[0, :4] + 1), "reshaped": lambda t: t.reshape(2, 12).__setitem__((0, slice(0, 3)), 77), "view of views": lambda t: t[1:][:, ::2].T.__setitem__(0, 55),
+    "in place": lambda t: t[1:].__iadd__(t[:-1]), "whole": lambda t: t.__setitem__(..., t * 2), "nothing": lambda t: t.__setitem__(slice(2, 2), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_to_a_lazy_tensor_is_part_of_its_graph(backend, name, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    t = eas.tensor(a.copy()) + 0
+    pairs = [(t, a), (t[1:, ::2].T, a[1:, ::2].T), (t + 1, a + 1)]
+    WRITES[name](t)
+    WRITES[name](a)
+    assert not t._is_realised
+    for lazy, want in pairs:
+        np.testing.assert_array_equal(lazy.numpy(), want)
+    t[0, 0] = 100  # memory now, which its views share
+    assert pairs[0][0].numpy()[0, 0] == 100
+
+
+def test_a_lazy_write_takes_values_not_memory(backend):
+    x, y = eas.tensor(np.zeros(3, np.float32)) + 1, eas.tensor(np.arange(3, dtype=np.float32))
+    x[...] = y
+    x[0] = 9
+    assert (x.tolist(), y.tolist()) == ([9, 1, 2], [0, 1, 2])
+    for i in range(30):
+        x = x + 0 if i % 15 == 0 else x
+        x[i % 3] = i
+    assert x.tolist() == [27, 28, 29]
