@@ -281,12 +281,12 @@ class Graph:
             t += t.flip()
             a += np.flip(a).copy()
         elif name == "view_assign" and a.ndim and a.shape[0] and a.dtype.kind == "f":
-            lazy, array = t * 2, a * 2
+            lazy, array = t * 2, np.array(a * 2, order="C")
             view, seen = (lazy.T, array.T) if rng.random() < 0.5 else (lazy[1:], array[1:])
             reader, want = view + 1, seen + 1
             lazy[0] = 3
             array[0] = 3
-            self._add(f"written({i})", lazy, array)
+            self._add(f"written({i})", lazy, array, True)
             self._add(f"view of written({i})", view, seen, True)
             self._add(f"reader before written({i})", reader, want)
         elif name == "realize":
