@@ -95,7 +95,7 @@ def _showing_steps(name: str, target: str) -> Iterator[None]:
 
 def load_code_generator() -> None:
     """Import what `make_native` will need."""
-    load("eas.codegen.llvm.generate", "eas.schedule.cpu_steps", "eas.schedule.cpu.cuts", "eas.schedule.cpu.loops.nest")
+    load("eas.codegen.llvm.generate", "eas.schedule.cpu_steps")
 
 
 @resting()

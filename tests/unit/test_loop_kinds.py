@@ -12,7 +12,9 @@ import eas
 from eas import mk
 from eas.base.facts import Fact
 from eas.ir import verify
-from eas.schedule.cpu.loops import kinds as loop_kinds
+from eas.schedule.cpu.loops.along import ALONG
+from eas.schedule.cpu.loops.around import AROUND
+from eas.schedule.cpu.loops.inside import INSIDE
 from eas.schedule.cpu_steps import schedule
 from eas.schedule.target import AVX2, AVX512, NEON
 from tests.unit.plain_hooks import load_source
@@ -56,7 +58,7 @@ def modules():
 
 
 def test_the_last_kind_of_each_table_always_fits():
-    for table, last in ((loop_kinds.AROUND, "rows"), (loop_kinds.ALONG, "parts"), (loop_kinds.INSIDE, "plain")):
+    for table, last in ((AROUND, "rows"), (ALONG, "parts"), (INSIDE, "plain")):
         *_, (name, plan) = table.items()
         assert name == last
         assert plan(None, None) is not None, "it does not even look at the nest"
@@ -73,7 +75,7 @@ def test_all_combinations_of_features_are_lowered(monkeypatch):
 
         return wrapped
 
-    for table in (loop_kinds.AROUND, loop_kinds.ALONG, loop_kinds.INSIDE):
+    for table in (AROUND, ALONG, INSIDE):
         for name, plan in table.items():
             monkeypatch.setitem(table, name, noting(name, plan))
     targets = itertools.cycle((AVX2, AVX2, AVX512, NEON))
@@ -82,4 +84,4 @@ def test_all_combinations_of_features_are_lowered(monkeypatch):
             verify(schedule(module, next(targets)))
         except Exception as error:
             pytest.fail(f"{type(error).__name__}: {error}\n{source}")
-    assert seen == {*loop_kinds.AROUND, *loop_kinds.ALONG, *loop_kinds.INSIDE}
+    assert seen == {*AROUND, *ALONG, *INSIDE}

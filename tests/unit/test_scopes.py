@@ -8,7 +8,7 @@ import pytest
 import eas
 from eas import mk
 from eas.ir.text import parse_module
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lower import ProgramLowering
 from eas.schedule.gpu.lanes import Lanes, Plan
 from eas.schedule.gpu.target import DEFAULT
 from eas.schedule.gpu.vectors import NotVectors
@@ -85,7 +85,7 @@ def tables(lowering):
     return {name: dict(v) if isinstance(v, dict) else set(v) for name, v in found.items()}
 
 
-@pytest.mark.parametrize("lowering", [Program, Lanes])
+@pytest.mark.parametrize("lowering", [ProgramLowering, Lanes])
 def test_no_lowering_knows_more_behind_a_region(lowering, monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "interp")
     control_region, seen = Statements._control_region, []

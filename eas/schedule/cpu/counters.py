@@ -8,7 +8,7 @@ from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value, make
 from eas.schedule.cpu.elements import Elements, Index, Slot
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 
 # Copies of the counters, so that equal neighbours do not wait for each other, and the keys per counter that pay for them.
 _COPIES = ((16, 8), (8, 8), (4, 1), (2, 1))
@@ -17,7 +17,7 @@ _COPIES = ((16, 8), (8, 8), (4, 1), (2, 1))
 class Counters:
     """The counters of one histogram of a nest."""
 
-    def __init__(self, p: Program, inst: Inst) -> None:
+    def __init__(self, p: Lowering, inst: Inst) -> None:
         self.p, self.inst, self.bins = p, inst, inst["bins"]
         # One more than there are bins, for what does not count.
         line = p.target.caches.line // dtypes.i32.nbytes

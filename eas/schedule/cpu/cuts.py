@@ -7,10 +7,10 @@ from collections.abc import Callable
 from eas.base.errors import Unsupported
 from eas.ir import Inst
 from eas.schedule.cpu import matrices, order_rows, rows, simdgroups
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 
 
-def lower_cut(p: Program, inst: Inst) -> None:
+def lower_cut(p: Lowering, inst: Inst) -> None:
     """Emit loops for one instruction whose operands are blocks."""
     is_simd = inst.op.name.startswith("simd_")
     lowering = simdgroups.simd if is_simd else _CUTS.get(inst.op.name)
@@ -19,7 +19,7 @@ def lower_cut(p: Program, inst: Inst) -> None:
     lowering(p, inst)
 
 
-_CUTS: dict[str, Callable[[Program, Inst], None]] = {
+_CUTS: dict[str, Callable[[Lowering, Inst], None]] = {
     "contraction": matrices.contraction,
     "dot": matrices.dot,
     "mma": matrices.mma,

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import INDEX_MAPS, Elements, Index, Known, axes
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.elements import INDEX_MAPS, Elements, Emitter, Index, Known, axes
 
 I64 = Type(dtypes.i64)
 _FAR = 2**31 - 1  # lanes: more than any block has
@@ -44,8 +39,8 @@ def index_of_source(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...] |
 class Bounds:
     """Collects the bound of a vector loop from the masks of the accesses in its body."""
 
-    def __init__(self, program: Program) -> None:
-        self.p, self.e = program, program.e
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
         self.known: set[Known] = set()
         self.whole: set[Known] = set()  # those of them that all lanes agree on
         self.limits: list[Value] = []
@@ -61,7 +56,7 @@ class Bounds:
 
     def like(self) -> Bounds:
         """Empty ones that take nothing which is known here."""
-        other = Bounds(self.p)
+        other = Bounds(self.e)
         other.known, other.known_later = set(self.known), set(self.known_later)
         return other
 

@@ -11,14 +11,14 @@ from eas.base.types import Type
 from eas.ir import Inst, Value, make
 from eas.ops.simd import LANES
 from eas.schedule.cpu.elements import Elements, Index, Slot
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import cast, loop
 from eas.schedule.nest.statements import formula
 
 _TABLE_WORDS = 256  # that say what is packed
 
 
-def dot(p: Program, inst: Inst) -> None:
+def dot(p: Lowering, inst: Inst) -> None:
     a, b, acc = inst.operands
     left, a_strides = _matrix(p, a, needs_rows=False)
     transposed = _transposed_panels(p, a, b)
@@ -48,7 +48,7 @@ def dot(p: Program, inst: Inst) -> None:
     p.counted(batches, one)
 
 
-def contraction(p: Program, inst: Inst) -> None:
+def contraction(p: Lowering, inst: Inst) -> None:
     acc, out = inst.operands[2], p.slot_for(inst.out)
     start = p.formulas.get(acc)
     is_fresh = start is not None and start.op.name == "const" and _is_plus_zero(start["value"])
@@ -77,7 +77,7 @@ def _is_plus_zero(value: float) -> bool:
     return value == 0 and math.copysign(1.0, value) > 0
 
 
-def _next_rows(p: Program, value: Value, corner: tuple[int, int]) -> list[Value]:
+def _next_rows(p: Lowering, value: Value, corner: tuple[int, int]) -> list[Value]:
     """Where two rows of the next block along k start, if the loop goes on as most do: a hint."""
     load = p.loads.get(value)
     if load is None or len(value.shape) != 2 or not _is_affine(p, load.operands[0]):
@@ -90,7 +90,7 @@ def _next_rows(p: Program, value: Value, corner: tuple[int, int]) -> list[Value]
     ]
 
 
-def _is_affine(p: Program, value: Value) -> bool:
+def _is_affine(p: Lowering, value: Value) -> bool:
     """Whether elements outside of the block can be computed: nothing of it is in memory."""
     blocks = reached([value], lambda v: p.formulas[v].operands if v.shape and v in p.formulas else ())
     return all(v.type.is_scalar or (v in p.formulas and v not in p.slots and p.formulas[v].op.name in _AFFINE) for v in blocks)
@@ -101,7 +101,7 @@ _AFFINE = frozenset(
 )
 
 
-def _transposed_panels(p: Program, a: Value, b: Value) -> Slot | None:
+def _transposed_panels(p: Lowering, a: Value, b: Value) -> Slot | None:
     """The slot of x where b is a view x.T that `contract` can turn while it packs panels."""
     inst = p.formulas.get(b)
     if b in p.slots or inst is None or inst.op.name != "permute" or inst["order"] != (1, 0):
@@ -113,7 +113,7 @@ def _transposed_panels(p: Program, a: Value, b: Value) -> Slot | None:
     return p.slots.get(inst.operands[0]) if fits and is_plain else None
 
 
-def _matrix(p: Program, value: Value, needs_rows: bool) -> tuple[Slot, tuple[int, int]]:
+def _matrix(p: Lowering, value: Value, needs_rows: bool) -> tuple[Slot, tuple[int, int]]:
     """A slot that holds a matrix, and its strides; a transposed left side needs no copy."""
     inst = p.formulas.get(value)
     rank = len(value.shape)
@@ -133,12 +133,12 @@ def _matrix(p: Program, value: Value, needs_rows: bool) -> tuple[Slot, tuple[int
 # --- simdgroup matrices -----------------------------------------------------------------------------
 
 
-def mma_zero(p: Program, inst: Inst) -> None:
+def mma_zero(p: Lowering, inst: Inst) -> None:
     kind = Type(inst.out.dtype, inst.out.shape)
     p.fill(p.slot_for(inst.out), formula(p, make("const", (), {"value": 0.0, "type": kind})))
 
 
-def mma_select(p: Program, inst: Inst) -> None:
+def mma_select(p: Lowering, inst: Inst) -> None:
     condition, a, b = inst.operands
     slot = p.slot_for(inst.out)
 
@@ -157,11 +157,11 @@ def mma_select(p: Program, inst: Inst) -> None:
     p.counted(slot.shape[0], lambda g: matrix(g, p.elements()))
 
 
-def _first_of_group(p: Program, elements: Elements, value: Value, group: Value) -> Value:
+def _first_of_group(p: Lowering, elements: Elements, value: Value, group: Value) -> Value:
     return elements.at(value, (Index(p.e.mul(group, LANES)),))
 
 
-def _when(p: Program, condition: Value | None, body: Callable[[], None]) -> None:
+def _when(p: Lowering, condition: Value | None, body: Callable[[], None]) -> None:
     if condition is None:
         body()
         return
@@ -174,7 +174,7 @@ def _when(p: Program, condition: Value | None, body: Callable[[], None]) -> None
     p.e.inst("if", [condition], {}, regions)
 
 
-def mma(p: Program, inst: Inst) -> None:
+def mma(p: Lowering, inst: Inst) -> None:
     a, a_stride, b, b_stride, acc = inst.operands[:5]
     slot = p.slot_for(inst.out)
     if p.slots[acc] is not slot:
@@ -200,7 +200,7 @@ def mma(p: Program, inst: Inst) -> None:
 
 
 def _mma_row(
-    p: Program, slot: Slot, group: Value, i: Value, operands: tuple[Value, Value, Value, Value]
+    p: Lowering, slot: Slot, group: Value, i: Value, operands: tuple[Value, Value, Value, Value]
 ) -> None:
     left, ls, right, rs = operands
     kind = Type(slot.pointer.dtype)
@@ -229,7 +229,7 @@ def _mma_row(
     p.counted(8, column)
 
 
-def mma_store(p: Program, inst: Inst) -> None:
+def mma_store(p: Lowering, inst: Inst) -> None:
     pointer, stride, fragment = inst.operands[:3]
     slot = p.slots[fragment]
 

@@ -9,7 +9,7 @@ from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
 from eas.schedule.cpu.elements import Index, Slot
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import rows
 from eas.schedule.nest.statements import moved_back, moved_last
 
@@ -17,7 +17,7 @@ _LEAST_LANES = 4  # words of narrower registers are sorted as pairs of them
 _WORD = dtypes.i32.nbytes
 
 
-def sort(p: Program, inst: Inst) -> None:
+def sort(p: Lowering, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
     keys, *payloads = (moved_last(p, v, axis) for v in inst.operands)
     keys, n = _in_memory(p, keys), keys.shape[-1]
@@ -31,7 +31,7 @@ def sort(p: Program, inst: Inst) -> None:
         moved_back(p, old, result, axis)
 
 
-def topk(p: Program, inst: Inst) -> None:
+def topk(p: Lowering, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
     keys = _in_memory(p, moved_last(p, inst.operands[0], axis))
     order = _order(p, keys, inst["k"], inst["largest"])
@@ -42,7 +42,7 @@ def topk(p: Program, inst: Inst) -> None:
         moved_back(p, old, result, axis)
 
 
-def _in_memory(p: Program, value: Value) -> Value:
+def _in_memory(p: Lowering, value: Value) -> Value:
     """The same block, in a slot."""
     held = Value(value.type)
     p.slots[held] = p.materialise(value)
@@ -53,7 +53,7 @@ def _in_memory(p: Program, value: Value) -> Value:
 class _Order:
     """The positions of the first `count` elements along the last axis, in their order."""
 
-    p: Program
+    p: Lowering
     keys: Value
     count: int
     descending: bool
@@ -75,19 +75,19 @@ class _Order:
         self.p.e.inst("sort_row", [*pointers, self.work.pointer], self.attrs)
 
 
-def _order(p: Program, keys: Value, count: int, descending: bool) -> Slot:
+def _order(p: Lowering, keys: Value, count: int, descending: bool) -> Slot:
     order = _Order(p, keys, count, descending)
     rows(p, keys.shape, order.row)
     return order.slot
 
 
-def _take(p: Program, result: Value, source: Value, index: Slot) -> None:
+def _take(p: Lowering, result: Value, source: Value, index: Slot) -> None:
     """The rows of a block in the order that `index` says."""
     slot = p.slot_for(result)
     rows(p, slot.shape, lambda at: _take_row(p, slot, source, index, at))
 
 
-def _take_row(p: Program, slot: Slot, source: Value, index: Slot, at: tuple[Index, ...]) -> None:
+def _take_row(p: Lowering, slot: Slot, source: Value, index: Slot, at: tuple[Index, ...]) -> None:
     def step(i: Value) -> None:
         elements = p.elements()
         where = elements.read(index, (*at, Index(i)))
@@ -97,7 +97,7 @@ def _take_row(p: Program, slot: Slot, source: Value, index: Slot, at: tuple[Inde
     p.counted(slot.shape[-1], step)
 
 
-def _sorted(p: Program, keys: Value, descending: bool) -> Value:
+def _sorted(p: Lowering, keys: Value, descending: bool) -> Value:
     """The rows in order. Equal numbers are one number, but for zeros of two signs and NaN: a row with these is sorted by positions."""
     n, word = keys.shape[-1], dtypes.i32 if keys.dtype.nbytes <= _WORD else dtypes.i64
     result = Value(keys.type)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from eas.base.trampoline import reached
 from eas.ir import Inst, Value
 from eas.schedule.cpu.elements import I32, Slot
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 
 
 @contextmanager
-def contiguous(p: Program, used: Iterable[Value]) -> Iterator[None]:
+def contiguous(p: Lowering, used: Iterable[Value]) -> Iterator[None]:
     """Give every permuted block behind these values a slot of its own while a nest reads them.
 
     Only while: what is computed in a branch or loop is not there after it.
@@ -30,7 +30,7 @@ def contiguous(p: Program, used: Iterable[Value]) -> Iterator[None]:
         del p.slots[value]
 
 
-def moved_into(p: Program, slot: Slot, value: Value) -> bool:
+def moved_into(p: Lowering, slot: Slot, value: Value) -> bool:
     """Transpose straight into a slot if that is all that a copy does; not onto the block itself."""
     if not _is_moved(p, value) or p.slots[p.formulas[value].operands[0]].pointer is slot.pointer:
         return False
@@ -38,7 +38,7 @@ def moved_into(p: Program, slot: Slot, value: Value) -> bool:
     return True
 
 
-def _is_moved(p: Program, value: Value) -> bool:
+def _is_moved(p: Lowering, value: Value) -> bool:
     """A permutation of a block in scratch that has another last axis, too large for a few gathers."""
     inst = p.formulas.get(value)
     if inst is None or inst.op.name != "permute" or value in p.slots:
@@ -48,7 +48,7 @@ def _is_moved(p: Program, value: Value) -> bool:
     return source in p.slots and p.slots[source].strides()[inst["order"][-1]] != 1 and edge >= 4
 
 
-def _moved_blocks(p: Program, used: Iterable[Value]) -> list[Value]:
+def _moved_blocks(p: Lowering, used: Iterable[Value]) -> list[Value]:
     def behind(value: Value) -> tuple[Value, ...]:
         inst = p.formulas.get(value) if value not in p.slots and not _is_moved(p, value) else None
         return () if inst is None else inst.operands
@@ -56,7 +56,7 @@ def _moved_blocks(p: Program, used: Iterable[Value]) -> list[Value]:
     return [v for v in reached(used, behind) if v not in p.slots and _is_moved(p, v)]
 
 
-def transpose(p: Program, inst: Inst, target: Slot) -> None:
+def transpose(p: Lowering, inst: Inst, target: Slot) -> None:
     """Fill a slot with the permutation of a block in scratch."""
     source = p.slots[inst.operands[0]]
     order = [k % len(target.shape) for k in inst["order"]]
@@ -75,7 +75,7 @@ def transpose(p: Program, inst: Inst, target: Slot) -> None:
 
 
 def _matrix(
-    p: Program,
+    p: Lowering,
     slots: tuple[Slot, Slot],
     steps: tuple[Sequence[int], Sequence[int]],
     inner: int,
@@ -114,7 +114,7 @@ def _matrix(
 
 
 def _square(
-    p: Program,
+    p: Lowering,
     first: tuple[int, int],
     second: tuple[int, int],
     step: int,

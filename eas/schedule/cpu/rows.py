@@ -8,13 +8,13 @@ from eas.base.types import Shape, Type
 from eas.ir import Inst, Value
 from eas.ir.rewriting import clone_region
 from eas.schedule.cpu.elements import I32, Index, Slot
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.nest.combines import identity, inline, may_reorder
 from eas.schedule.nest.statements import moved_back, moved_last
 
 
 def loop(
-    p: Program,
+    p: Lowering,
     first: Value,
     end: Value,
     starts: Sequence[Value],
@@ -26,11 +26,11 @@ def loop(
     return list(p.e.inst("loop", [first, end, *starts], {"lanes": lanes}, [region]).outs)
 
 
-def cast(p: Program, value: Value, type: Type) -> Value:
+def cast(p: Lowering, value: Value, type: Type) -> Value:
     return value if value.type == type else p.e.emit("cast", value, type=type)
 
 
-def rows(p: Program, shape: Shape, body: Callable[[tuple[Index, ...]], None]) -> None:
+def rows(p: Lowering, shape: Shape, body: Callable[[tuple[Index, ...]], None]) -> None:
     """Loop over all axes but the last."""
 
     def level(axis: int, index: tuple[Index, ...]) -> None:
@@ -42,7 +42,7 @@ def rows(p: Program, shape: Shape, body: Callable[[tuple[Index, ...]], None]) ->
     level(0, ())
 
 
-def scan(p: Program, inst: Inst) -> None:
+def scan(p: Lowering, inst: Inst) -> None:
     axis = inst["axis"] % len(inst.operands[0].shape)
     shape = inst.operands[0].shape
     if axis < len(shape) - 1 and shape[-1] >= 4:
@@ -60,7 +60,7 @@ def scan(p: Program, inst: Inst) -> None:
         moved_back(p, old, result, axis)
 
 
-def lanes_for(p: Program, blocks: Sequence[Value], extent: int) -> int:
+def lanes_for(p: Lowering, blocks: Sequence[Value], extent: int) -> int:
     """Elements of one register, 1 where an axis does not fill a useful one."""
     lanes = p.target.vector_nbytes // max(4, *(b.dtype.nbytes for b in blocks))
     while lanes > extent:
@@ -69,7 +69,7 @@ def lanes_for(p: Program, blocks: Sequence[Value], extent: int) -> int:
 
 
 def _scan_row(
-    p: Program,
+    p: Lowering,
     inst: Inst,
     blocks: Sequence[Value],
     slots: Sequence[Slot],
@@ -99,7 +99,7 @@ def _scan_row(
 
 
 def _scan_vectors(
-    p: Program, inst: Inst, block: Value, slot: Slot, index: tuple[Index, ...], lanes: int
+    p: Lowering, inst: Inst, block: Value, slot: Slot, index: tuple[Index, ...], lanes: int
 ) -> None:
     """Prefixes within a register, behind the total of the registers before; then the elements left."""
     combine, extent = inst.regions[0], block.shape[-1]
@@ -125,7 +125,7 @@ def _scan_vectors(
         _scan_row(p, inst, [block], [slot], index, whole, [total])
 
 
-def _scan_outer(p: Program, inst: Inst, axis: int) -> None:
+def _scan_outer(p: Lowering, inst: Inst, axis: int) -> None:
     """Along an axis that is not the last: neighbours of the last axis are scanned side by side."""
     blocks, combine = inst.operands, inst.regions[0]
     shape = blocks[0].shape
@@ -164,7 +164,7 @@ def _scan_outer(p: Program, inst: Inst, axis: int) -> None:
     rows(p, shape[:axis] + shape[axis + 1 :], lines)
 
 
-def span(p: Program, first: Value, end: Value, lanes: int, body: Callable[[Value], None]) -> None:
+def span(p: Lowering, first: Value, end: Value, lanes: int, body: Callable[[Value], None]) -> None:
     """A loop that carries nothing."""
 
     def step(i: Value) -> Sequence[Value]:
@@ -174,7 +174,7 @@ def span(p: Program, first: Value, end: Value, lanes: int, body: Callable[[Value
     loop(p, first, end, (), step, lanes)
 
 
-def vectors(p: Program, extent: int, lanes: int, body: Callable[[Value, int], None]) -> None:
+def vectors(p: Lowering, extent: int, lanes: int, body: Callable[[Value, int], None]) -> None:
     """body(i, lanes) for whole vectors, body(i, 1) for what is left."""
     whole = extent // lanes * lanes
     if whole:
@@ -187,7 +187,7 @@ def _zero(value: Value) -> object:
     return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
 
 
-def device_print(p: Program, inst: Inst) -> None:
+def device_print(p: Lowering, inst: Inst) -> None:
     """Values go to the host as they are in scratch; it formats them as the interpreter does."""
     slots = []
     for value in inst.operands:

@@ -9,7 +9,7 @@ from eas.base.types import Type
 from eas.ir import Inst, Value
 from eas.ops.simd import LANES
 from eas.schedule.cpu.elements import I32, Index
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import cast, loop
 from eas.schedule.nest.combines import IDENTITIES
 
@@ -26,7 +26,7 @@ _FOLDS = {
 }
 
 
-def _groups(p: Program, threads: int, body: Callable[[Value, Value], None]) -> None:
+def _groups(p: Lowering, threads: int, body: Callable[[Value, Value], None]) -> None:
     """body(first, end) for every simdgroup."""
 
     def one(group: Value) -> None:
@@ -37,7 +37,7 @@ def _groups(p: Program, threads: int, body: Callable[[Value, Value], None]) -> N
     p.counted(-(-threads // LANES), one)
 
 
-def simd(p: Program, inst: Inst) -> None:
+def simd(p: Lowering, inst: Inst) -> None:
     word = inst.op.name.removeprefix("simd_")
     if word in _FOLDS or word == "ballot":
         _simd_fold(p, inst, word)
@@ -52,11 +52,11 @@ def _accumulator(value: Value) -> Type:
     return Type(dtypes.f32 if value.dtype in (dtypes.f16, dtypes.bf16) else value.dtype)
 
 
-def _start(p: Program, op: str, type: Type) -> Value:
+def _start(p: Lowering, op: str, type: Type) -> Value:
     return p.e.const(IDENTITIES[op](type.dtype), type)
 
 
-def _simd_fold(p: Program, inst: Inst, word: str) -> None:
+def _simd_fold(p: Lowering, inst: Inst, word: str) -> None:
     x, slot = inst.operands[0], p.slot_for(inst.out)
     threads = inst.out.shape[0]
     op = "or" if word == "ballot" else _FOLDS[word]
@@ -81,7 +81,7 @@ def _simd_fold(p: Program, inst: Inst, word: str) -> None:
     _groups(p, threads, group)
 
 
-def _simd_prefix(p: Program, inst: Inst, word: str) -> None:
+def _simd_prefix(p: Lowering, inst: Inst, word: str) -> None:
     x, slot = inst.operands[0], p.slot_for(inst.out)
     op = "add" if word.endswith("sum") else "mul"
     kind = _accumulator(x)
@@ -107,7 +107,7 @@ def _simd_prefix(p: Program, inst: Inst, word: str) -> None:
     _groups(p, inst.out.shape[0], group)
 
 
-def _simd_shuffle(p: Program, inst: Inst, word: str) -> None:
+def _simd_shuffle(p: Lowering, inst: Inst, word: str) -> None:
     x, operand = inst.operands
     slot = p.slot_for(inst.out)
     source = p.materialise(x)

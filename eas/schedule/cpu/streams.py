@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eas.ir import Inst, Value
 from eas.schedule.cpu.addresses import first_address
 from eas.schedule.cpu.elements import Elements, Index, first_lane
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 
 _CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
 _LIGHT = 12  # instructions
@@ -29,7 +29,7 @@ def is_worth_streaming(members: Sequence[Inst]) -> bool:
 
 
 def is_stream(
-    program: Program, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int, extent: int
+    program: Lowering, inst: Inst, elements: Elements, index: tuple[Index, ...], lanes: int, extent: int
 ) -> bool:
     """A store of whole registers of neighbours, in rows of several lines, to a buffer that the kernel never reads."""
     if inst.op.name != "store" or lanes * inst.operands[0].dtype.nbytes < program.target.vector_nbytes:
@@ -37,11 +37,11 @@ def is_stream(
     if extent * inst.operands[0].dtype.nbytes < _SHORT_ROW:
         return False
     is_unit = elements.step(inst.operands[0], index) == 1
-    return is_unit and program.base_of(inst.operands[0]) in program.unread
+    return is_unit and program.base_of(inst.operands[0]) in program.facts.unread
 
 
 def are_apart(
-    program: Program, streams: Sequence[Inst], members: Sequence[Inst], elements: Elements, index: tuple[Index, ...]
+    program: Lowering, streams: Sequence[Inst], members: Sequence[Inst], elements: Elements, index: tuple[Index, ...]
 ) -> Value | None:
     """Whether no load comes to the place in a page where a store that bypasses the cache is under way; None if none matters.
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.cpu.elements import Index, Slot, TurnedSlot
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.members import mask_of, masks_are_slow, member
 from eas.schedule.target import CpuTarget
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.lower import Program
-
 
 
 def turned_nests(module: IRModule, target: CpuTarget) -> dict[Inst, int]:
@@ -62,7 +58,7 @@ def _size(nest: Inst, target: CpuTarget) -> int:
     return target.vector_nbytes // max(4, widest)
 
 
-def lower_turned_nest(p: Program, nest: Inst, axis: int) -> None:
+def lower_turned_nest(p: Lowering, nest: Inst, axis: int) -> None:
     """Emit the loops of such a nest; its results are in slots whose neighbours are those along `axis`."""
     region = nest.regions[0]
     for out in nest.outs:
@@ -71,7 +67,7 @@ def lower_turned_nest(p: Program, nest: Inst, axis: int) -> None:
     _Squares(p, nest["shape"], axis, region, slots, _size(nest, p.target)).emit()
 
 
-def turned_slot(p: Program, value: Value, axis: int) -> Slot:
+def turned_slot(p: Lowering, value: Value, axis: int) -> Slot:
     """A slot with `axis` innermost, its rows one line further apart than they are long.
 
     Rows of a power of two would all meet in a few sets of the cache.
@@ -88,7 +84,7 @@ def turned_slot(p: Program, value: Value, axis: int) -> Slot:
 class _Squares:
     """Loops over squares of `size` positions along `axis` and the last axis."""
 
-    def __init__(self, p: Program, shape: tuple[int, ...], axis: int, region: Region, slots: list[Slot], size: int) -> None:
+    def __init__(self, p: Lowering, shape: tuple[int, ...], axis: int, region: Region, slots: list[Slot], size: int) -> None:
         self.p, self.e = p, p.e
         self.shape, self.axis, self.region, self.slots, self.size = shape, axis, region, slots, size
 

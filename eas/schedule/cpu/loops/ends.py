@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from eas.base.types import Type
 from eas.ir import Value
-from eas.schedule.cpu.elements import Index, Known
+from eas.schedule.cpu.elements import Index
+from eas.schedule.cpu.loops.nest import NestLoops
+from eas.schedule.cpu.loops.row_parts import TailPlan
 from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.members import masks_are_slow
 from eas.schedule.cpu.tails import (
@@ -22,19 +23,6 @@ from eas.schedule.cpu.tails import (
     stop_of,
     tail_of,
 )
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
-
-
-@dataclass(eq=False)
-class TailPlan:
-    """Behind `stop` the conditions of `key` are false, and the blocks in `read` have one value."""
-
-    key: frozenset[Known]
-    index: tuple[Index, ...]
-    read: dict[Value, Tail]
-    stop: Value = field(init=False)
 
 
 def plan_tail(nest: NestLoops, bounds: Bounds, index: tuple[Index, ...]) -> TailPlan | None:
@@ -119,8 +107,13 @@ def end_with_tail(nest: NestLoops, bases: tuple[Value, ...], plan: TailPlan, acc
     outer = [Index(base) for base in bases]
     for (inner, slot), value in zip(nest.stores, outs[len(accumulators) :], strict=True):
         crossing = nest.outer_of[inner]
-        if crossing in nest.p.may_end_early and inner not in nest.into:
+        if crossing in nest.p.facts.may_end_early and inner not in nest.into:
             nest.p.tails[crossing] = Tail(plan.key, plan.stop, value)
         else:
             fill_tail(e, nest.p.elements, slot, outer, nest.lanes, (plan.stop, e.const(nest.extent)), value)
     return outs[: len(accumulators)]
+
+
+def put(nest: NestLoops, bases: tuple[Value, ...], totals: list[Value], tail: TailPlan | None) -> None:
+    """Add what is behind the bound of the masks, and put the results where they belong."""
+    nest.put(bases, totals if tail is None else end_with_tail(nest, bases, tail, totals))

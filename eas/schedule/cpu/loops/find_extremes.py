@@ -9,21 +9,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eas.base.types import Type
 from eas.ir import Value
 from eas.schedule.cpu.elements import I32, I64, TRUE, Place, Slot, axes, first_lane
-from eas.schedule.cpu.loops.ends import TailPlan, end_with_tail, has_one_tail
+from eas.schedule.cpu.loops.ends import end_with_tail, has_one_tail
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.reductions import cast
-from eas.schedule.cpu.loops.row_parts import Row
+from eas.schedule.cpu.loops.row_parts import Row, TailPlan
 from eas.schedule.cpu.masks import conjuncts
 from eas.schedule.cpu.members import mask_of, member
 from eas.schedule.cpu.streams import is_light
 from eas.schedule.nest.combines import IDENTITIES
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _LEAST = 4  # lanes of a vector
 _WORD = 64  # bits: the lanes that are compared before a branch

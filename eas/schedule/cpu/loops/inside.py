@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Inst, Region, Value
-from eas.schedule.cpu.elements import Elements
+from eas.schedule.cpu.elements import Elements, Known
+from eas.schedule.cpu.loops.nest import Kinds, NestLoops, choose
 from eas.schedule.cpu.loops.row_parts import Inside
 from eas.schedule.cpu.loops.runs import Span
 from eas.schedule.cpu.loops.stream_rows import StreamRow, are_alike, is_repeatable
 from eas.schedule.cpu.members import mask_of
 from eas.schedule.cpu.streams import can_stream
 from eas.schedule.nest.combines import inline
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
 Loops = Callable[[], list[Value]]  # emits loops, and returns what the reductions are after them
@@ -125,3 +122,26 @@ def _only_folds(nest: NestLoops) -> bool:
         and not nest.scans
         and not nest.counters
     )
+
+
+# Runs and streamed rows start at the beginning of the row: a late start excludes runs, and parts that start late are
+# streamed if at all by aligned luck.
+INSIDE: Kinds[Inside, list[Value]] = {
+    "row stream": plan_row_stream,  # one store past the cache: single elements at the ends, vectors from an aligned address on
+    "runs": plan_runs,  # a divided index: vectors between the multiples of the divisor
+    "two runs": plan_two_runs,  # a long reduction: memory is read faster in two places
+    "stream": plan_stream,  # other stores past the cache, where their address happens to be aligned
+    "plain": plan_plain,
+}
+
+
+def emit_inside(nest: NestLoops, part: Inside) -> list[Value]:
+    """The loops of a part where all masks hold."""
+    return choose(INSIDE, nest, part)()
+
+
+def emit_full(
+    nest: NestLoops, bases: tuple[Value, ...], ends: tuple[Value, Value], known: frozenset[Known], accumulators: list[Value]
+) -> list[Value]:
+    """The part of a row where all masks hold, with stores past the cache where that is worth it."""
+    return emit_inside(nest, Inside(bases, *ends, known, accumulators, nest.streams(bases)))

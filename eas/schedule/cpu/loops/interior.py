@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Region, Value
 from eas.schedule.cpu.elements import Elements, Index, Known, axes
+from eas.schedule.cpu.loops.along import emit_row
+from eas.schedule.cpu.loops.inside import emit_full
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.masks import Bounds, Conjunct, conjuncts
 from eas.schedule.cpu.members import mask_of
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _ORDERS = ("lt", "le", "gt", "ge")
 
@@ -33,13 +32,13 @@ def plan_interior(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], Non
     def emit() -> None:
         nest.complete_tails()
         e.blocks[-1] += tests
-        e.inst("if", [inside], {}, [_side(nest, bases, lambda at: _row(nest, at, known)), _side(nest, bases, nest.row)])
+        e.inst("if", [inside], {}, [_side(nest, bases, lambda at: _row(nest, at, known)), _side(nest, bases, lambda at: emit_row(nest, at))])
 
     return emit
 
 
 def _may_have_border(nest: NestLoops) -> bool:
-    if nest.rank == 1 or nest.p.in_rows or nest.reductions or nest.scans or nest.counters or nest.lanes == 1 or nest.p.is_long:
+    if nest.rank == 1 or nest.p.facts.in_rows or nest.reductions or nest.scans or nest.counters or nest.lanes == 1 or nest.p.facts.is_long:
         return False
     return tuple(nest.order) == tuple(range(nest.rank))
 
@@ -79,7 +78,7 @@ def _side(nest: NestLoops, bases: tuple[Value, ...], row: Callable[[tuple[Value,
 def _row(nest: NestLoops, bases: tuple[Value, ...], known: frozenset[Known]) -> None:
     """A row in which all masks hold."""
     e, whole = nest.e, nest.e.const(nest.whole)
-    nest.full(bases, (e.const(0), whole), known, [])
+    emit_full(nest, bases, (e.const(0), whole), known, [])
     if nest.whole < nest.extent:
         nest.part(bases, whole, e.const(nest.extent), 1, known, [])
 

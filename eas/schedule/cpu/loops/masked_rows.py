@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from eas.ir import Trait, Value
+from eas.schedule.cpu.loops.ends import put
+from eas.schedule.cpu.loops.inside import emit_full
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.row_parts import Gap, Row
 from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.members import masks_are_slow
 from eas.schedule.cpu.streams import can_stream, is_light
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _SHORT = 8  # lanes
 
@@ -24,8 +23,8 @@ def plan_unmasked(nest: NestLoops, row: Row) -> Callable[[], None] | None:
         return None
 
     def emit() -> None:
-        accumulators = nest.full(row.bases, (nest.e.const(0), row.last), row.known, row.accumulators)
-        nest.finish(row.bases, row.last, _rest(nest, row), accumulators, row.tail)
+        accumulators = emit_full(nest, row.bases, (nest.e.const(0), row.last), row.known, row.accumulators)
+        put(nest, row.bases, nest.totals(row.bases, row.last, _rest(nest, row), accumulators), row.tail)
 
     return emit
 
@@ -38,12 +37,12 @@ def plan_parts(nest: NestLoops, row: Row) -> Callable[[], None]:
 def _has_full(nest: NestLoops) -> bool:
     """Whether the part in which all masks hold has loops of its own."""
     are_slow = masks_are_slow(nest.insts(), nest.p.target) or any(inst.op.has(Trait.ATOMIC) for inst in nest.insts())
-    return are_slow or not (nest.p.has_hundreds_of_nests or nest.p.is_very_long)
+    return are_slow or not (nest.p.facts.has_hundreds_of_nests or nest.p.facts.is_very_long)
 
 
 def emit_parts(nest: NestLoops, row: Row, has_full: bool = True) -> None:
     """All parts of a row, or only those in which masks may not hold."""
-    nest.put(row.bases, totals_of_parts(nest, row, has_full), row.tail)
+    put(nest, row.bases, totals_of_parts(nest, row, has_full), row.tail)
 
 
 def totals_of_parts(nest: NestLoops, row: Row, has_full: bool = True) -> list[Value]:
@@ -61,7 +60,7 @@ def totals_of_parts(nest: NestLoops, row: Row, has_full: bool = True) -> list[Va
         # What is in front of the full part and what is behind it are one loop.
         rest = zero
     if row.known:
-        accumulators = nest.full(row.bases, (first, full), row.known, accumulators)
+        accumulators = emit_full(nest, row.bases, (first, full), row.known, accumulators)
     if masks_are_slow(nest.insts(), nest.p.target):
         if row.tail is not None and gap is None and not accumulators and not nest.stores:
             rest, end = _short_vectors(nest, row.bases, full, bounds), bounds.stop(nest.extent)

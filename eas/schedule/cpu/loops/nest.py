@@ -1,81 +1,46 @@
-"""One nest as loops: a vector loop over the last axis, counted loops around it.
+"""One nest as loops: what its loops have in common, whatever their kind.
 
-The vector loop comes in parts: the part where every mask is known to hold, a general part that
+A vector loop over the last axis comes in parts: the part where every mask is known to hold, a general part that
 evaluates masks per lane, and single elements at the end when the extent is no multiple of the lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from eas.base.types import Shape, Type
-from eas.ir import Inst, Trait, Value, walk
+from eas.ir import Inst, Value
 from eas.schedule.cpu.counters import Counters
 from eas.schedule.cpu.elements import Elements, Index, Known, Slot
 from eas.schedule.cpu.loops import prefixes
-from eas.schedule.cpu.loops.ends import TailPlan, end_with_tail, plan_tail
-from eas.schedule.cpu.loops.kinds import ALONG, AROUND, INSIDE, choose
-from eas.schedule.cpu.loops.overlaps import least_run
+from eas.schedule.cpu.loops.lanes import choose_lanes, is_sum, widest
 from eas.schedule.cpu.loops.reductions import Reduction, plan_reduction
-from eas.schedule.cpu.loops.row_parts import Gap, Inside, Row
+from eas.schedule.cpu.loops.row_parts import Gap
 from eas.schedule.cpu.loops.runs import Runs
-from eas.schedule.cpu.loops.sums import is_sum, lanes_of
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.members import mask_at, mask_of, member
-from eas.schedule.cpu.relayout import contiguous, moved_into
 from eas.schedule.cpu.shared_rows import RowSharing
 from eas.schedule.cpu.streams import are_apart, is_light, is_stream, is_worth_streaming
-from eas.schedule.nest.combines import neutrals
+from eas.schedule.nest.memory import with_inner
 from eas.schedule.nest.partition import FOLDS
-from eas.schedule.nest.program_order import axes_of
-from eas.schedule.target import MOST_UPDATES
 
-_HEAVY = frozenset(
-    {
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "erfc",
-        "pow",
-        "sigmoid",
-        "philox",
-        "atan2",
-    }
-)
-
-_FEW_COUNTERS = 1024  # up to which wide loops are as fast, or faster
-_MANY_LOADS = 4  # of which the processor finds enough to do at once without more lanes
+X = TypeVar("X")
+T = TypeVar("T")
+Kinds = Mapping[str, Callable[["NestLoops", X], Callable[[], T] | None]]
 
 
-def lower_nest(program: Program, nest: Inst) -> None:
-    """Emit the loops of a nest; what it yields is in slots (or scalars) afterwards."""
-    with contiguous(program, (v for inst in walk(nest.regions[0]) for v in inst.operands)):
-        NestLoops(
-            program,
-            nest["shape"],
-            nest.regions[0].body[:-1],
-            tuple(zip(nest.regions[0].yields, nest.outs, strict=True)),
-            order=axes_of(nest),
-        ).emit()
-
-
-def copy_loops(program: Program, slot: Slot, value: Value) -> None:
-    """Write every element of `value` into `slot`."""
-    if moved_into(program, slot, value):
-        return
-    with contiguous(program, [value]):
-        NestLoops(program, value.shape, (), ((value, value),), {value: slot}).emit()
+def choose(kinds: Kinds[X, T], nest: NestLoops, given: X) -> Callable[[], T]:
+    """What emits the loops of the first kind that fits."""
+    return next(emit for plan in kinds.values() if (emit := plan(nest, given)) is not None)
 
 
 class NestLoops:
+    """The loops of one nest, once what they start from is emitted."""
+
     def __init__(
         self,
-        program: Program,
+        program: Lowering,
         shape: Shape,
         members: Sequence[Inst],
         yields: Sequence[tuple[Value, Value]],
@@ -95,76 +60,34 @@ class NestLoops:
         self.rank = len(shape)
         self.order = order or range(self.rank)  # the axes, from the outermost loop to the lanes
         self.block = shape[self.order[-1]]
-        self.extent = self.block * program.walk
+        self.extent = self.block * program.facts.walk
         self.sharing = RowSharing(members, program.formulas)
         self.has_sums = is_sum(members) and tuple(self.order) == tuple(range(self.rank))
-        self.lanes = self._choose_lanes()
+        self.lanes = choose_lanes(program, members, shape, self.extent, self.sharing if self.has_sums else None)
         assert self.lanes <= program.target.most_lanes
-        self.reductions: list[Reduction] = []
         self.scans = [inst for inst in members if inst.op.name == "scan"]
-        self.counters: dict[Inst, Counters] = {}
-        self.stores: list[tuple[Value, Slot]] = []
         self.runs = Runs(program, members, self.lanes)
         self.is_slow = not reduced and not is_light(members)  # rows that are reduced are often in the cache
-        self.apart: Value | None = None  # whether nothing is read where stores past the cache seem to be under way
-
-    def emit(self) -> None:
-        self.stores = [
-            (inner, self.into.get(inner) or self.p.slot_for(outer)) for inner, outer in self.outs
-        ]
-        self.reductions = [
-            self._reduction(inst) for inst in self.members if inst.op.name == "reduce"
-        ]
+        self.stores = [(inner, self.into.get(inner) or program.slot_for(outer)) for inner, outer in self.outs]
+        self.reductions = [self._reduction(inst) for inst in members if inst.op.name == "reduce"]
         for reduction in self.reductions:
             if not reduction.is_last and reduction.neutrals is not None:
                 self._clear(reduction)
-        for inst in self.members:
-            if inst.op.name == "histogram":
-                self.counters[inst] = Counters(self.p, inst)
-                self.counters[inst].clear()
+        self.counters = {inst: Counters(program, inst) for inst in members if inst.op.name == "histogram"}
+        for counters in self.counters.values():
+            counters.clear()
         bases = (self.e.const(0),) * (self.rank - 1)
-        self.apart = are_apart(self.p, self.streams(bases), self.members, self.elements(), self.index(bases, self.e.const(0), 2))
-        self._around(0, ())
-        for inst, counters in self.counters.items():
-            outer = self.outer_of.get(inst.out)
-            if outer is not None:
-                counters.finish(self.p.slot_for(outer))
+        # Whether nothing is read where stores past the cache seem to be under way.
+        self.apart = are_apart(program, self.streams(bases), members, self.elements(), self.index(bases, self.e.const(0), 2))
 
     # --- decisions --------------------------------------------------------------------------
 
-    def _choose_lanes(self) -> int:
-        """Elements per step: several registers for light work, fewer where a function needs many or much is read."""
-        if any(self._is_ordered(inst) for inst in self.members if inst.op.name == "reduce"):
-            return 1
-        widest = self.widest()
-        if self.has_sums:
-            return lanes_of(self)
-        loads = sum(inst.op.name == "load" for inst in self.members)
-        is_much = loads > _MANY_LOADS or any(inst.op.name in _HEAVY for inst in self.insts())
-        registers = 1 if self.p.is_very_long else 2 if is_much else 4
-        lanes = self.p.target.vector_nbytes * registers // widest
-        if any(map(_updates_much, self.members)):
-            lanes = min(lanes, MOST_UPDATES)
-        one = self.p.target.vector_nbytes // widest
-        while lanes > self.extent or (lanes > one and self.extent % lanes and self.p.walk == 1):
-            lanes //= 2  # what fills no vector is done element by element
-        return lanes if lanes >= 4 else 1
-
     def widest(self) -> int:
         """Bytes of the largest element, of at least a word."""
-        values = [v for inst in self.insts() for v in (*inst.operands, *inst.outs)]
-        return max(4, *(v.dtype.nbytes for v in values if not v.type.is_pointer), 0)
-
-    def _is_ordered(self, inst: Inst) -> bool:
-        """A combine function that is not known to commute needs its elements in order."""
-        return inst["axis"] % self.rank == self.rank - 1 and neutrals(inst.regions[0]) is None
+        return widest(self.members)
 
     def insts(self) -> list[Inst]:
-        return [
-            part
-            for inst in self.members
-            for part in (inst, *(w for r in inst.regions for w in walk(r)))
-        ]
+        return [part for inst in self.members for part in with_inner(inst)]
 
     def _reduction(self, inst: Inst) -> Reduction:
         axis = inst["axis"] % self.rank
@@ -191,14 +114,7 @@ class NestLoops:
             neutral = self.e.inst("const", (), {"value": value, "type": Type(out.dtype, slot.shape)})
             self.e.blocks.pop()
             self.p.formulas[neutral.out] = neutral
-            copy_loops(self.p, slot, neutral.out)
-
-    def _around(self, axis: int, bases: tuple[Value, ...]) -> None:
-        """Counted loops up to the last two axes, which are done by the first kind of loops that fits."""
-        if axis < self.rank - 2:
-            self.p.counted(self.shape[self.order[axis]], lambda i: self._around(axis + 1, (*bases, i)), f"i{axis}")
-        else:
-            choose(AROUND, self, bases)()
+            self.p.fill(slot, neutral.out)
 
     def rows(self, bases: tuple[Value, ...], row: Callable[[tuple[Value, ...]], None]) -> None:
         """One row after the other."""
@@ -220,31 +136,7 @@ class NestLoops:
         elements.is_slow = self.is_slow
         return elements
 
-    def row(self, bases: tuple[Value, ...]) -> None:
-        """The vector loop and its parts, carrying the reductions along the last axis."""
-        bounds = self.p.bounds()
-        if self.p.walk > 1:
-            bounds.end_at(self.e.mul(self.e.emit("programs_left"), self.block))
-        start = self.index(bases, self.e.const(0), 2)
-        if not self.p.is_long:
-            self.runs.plan(start, least_run(self))
-        elements = self.elements()
-        masks = [m for inst in self.insts() if (m := mask_of(inst)) is not None]
-        for mask in masks:
-            bounds.add(elements, mask, start)
-        tail = None if self.p.walk > 1 else plan_tail(self, bounds, start)
-        starts_late = bool(bounds.starts) and self._may_skip() and not self.runs.modes
-        if starts_late:  # narrow steps: the lanes in front of the start are few
-            self.lanes = min(self.lanes, max(1, self.p.target.vector_nbytes // self.widest()))
-        known = frozenset(bounds.known | bounds.known_later if starts_late else bounds.known)
-        for reduction in self.reductions:
-            reduction.is_ascending = not starts_late and not self.runs.modes
-        accumulators = self.start(bases)
-        end = tail.stop if tail else bounds.room(self.extent)
-        last = tail.stop if tail else bounds.room(self.extent, self.lanes)
-        choose(ALONG, self, Row(bases, bool(masks), bounds, elements, start, known, last, end, accumulators, tail))()
-
-    def _may_skip(self) -> bool:
+    def may_skip(self) -> bool:
         """Whether elements may be visited out of order."""
         return not self.scans and all(r.neutrals is not None for r in self.reductions)
 
@@ -272,24 +164,10 @@ class NestLoops:
 
     def streams(self, bases: tuple[Value, ...]) -> list[Inst]:
         """The stores that may bypass the cache, where that is worth it."""
-        if self.p.has_many_nests or self.p.is_long or not is_worth_streaming(self.members):
+        if self.p.facts.has_many_nests or self.p.facts.is_long or not is_worth_streaming(self.members):
             return []
         elements, first = self.elements(), self.index(bases, self.e.const(0), 2)
         return [i for i in self.members if is_stream(self.p, i, elements, first, self.lanes, self.extent)]
-
-    def full(
-        self,
-        bases: tuple[Value, ...],
-        ends: tuple[Value, Value],
-        known: frozenset[Known],
-        accumulators: list[Value],
-    ) -> list[Value]:
-        """The part of a row where all masks hold."""
-        return self.inside(Inside(bases, *ends, known, accumulators, self.streams(bases)))
-
-    def inside(self, part: Inside) -> list[Value]:
-        """The loops of a part where all masks hold."""
-        return choose(INSIDE, self, part)()
 
     def part(
         self,
@@ -328,18 +206,6 @@ class NestLoops:
         is_before = self.e.emit("lt", i, gap.start)
         return self.e.emit("select", is_before, i, self.e.emit("add", i, gap.length))
 
-    def finish(
-        self,
-        bases: tuple[Value, ...],
-        start: Value,
-        end: Value | None,
-        accumulators: list[Value],
-        tail: TailPlan | None = None,
-        gap: Gap | None = None,
-    ) -> None:
-        """Add the elements that fill no vector, and put the results where they belong."""
-        self.put(bases, self.totals(bases, start, end, accumulators, gap), tail)
-
     def totals(
         self, bases: tuple[Value, ...], start: Value, end: Value | None, accumulators: list[Value], gap: Gap | None = None
     ) -> list[Value]:
@@ -348,10 +214,8 @@ class NestLoops:
             accumulators = self._fold(accumulators)
         return accumulators if end is None else self.part(bases, start, end, 1, frozenset(), accumulators, gap=gap)
 
-    def put(self, bases: tuple[Value, ...], totals: list[Value], tail: TailPlan | None = None) -> None:
-        """Add what is behind the bound of the masks, and put the results where they belong."""
-        if tail is not None:
-            totals = end_with_tail(self, bases, tail, totals)
+    def put(self, bases: tuple[Value, ...], totals: list[Value]) -> None:
+        """Put the results where they belong."""
         rest = iter(totals)
         for r in self.reductions:
             if not r.is_last:
@@ -364,6 +228,13 @@ class NestLoops:
                     self.e.inst("store", [address, result])
                 elif out in self.outer_of:
                     self.p.scalars[self.outer_of[out]] = result
+
+    def put_counts(self) -> None:
+        """Put the sums of the counters of histograms where they belong."""
+        for inst, counters in self.counters.items():
+            outer = self.outer_of.get(inst.out)
+            if outer is not None:
+                counters.finish(self.p.slot_for(outer))
 
     def _fold(self, accumulators: list[Value]) -> list[Value]:
         folded: list[Value] = []
@@ -405,13 +276,13 @@ class NestLoops:
             self.e.inst("vstore" if is_unit and varies else "store", [address, element])
 
     def _reduce(
-        self, elements: Elements, index: tuple[Index, ...], reduction: Reduction, rest: object
+        self, elements: Elements, index: tuple[Index, ...], reduction: Reduction, rest: Iterator[Value]
     ) -> list[Value]:
         inst = reduction.inst
         new = reduction.element(elements, index)
         axis = inst["axis"] % self.rank
         if reduction.is_last:
-            old = [next(rest) for _ in inst.outs]  # type: ignore[call-overload]
+            old = [next(rest) for _ in inst.outs]
             merged = reduction.merge(elements, old, new)
             return self._first(reduction, index[axis], new, merged)
         kept = index[:axis] + index[axis + 1 :]
@@ -436,13 +307,5 @@ class NestLoops:
         return [self.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
 
 
-def _updates_much(inst: Inst) -> bool:
-    """Whether each lane reads and writes memory of its own; few counters have copies for lanes side by side."""
-    return inst.op.has(Trait.ATOMIC) or (inst.op.name == "histogram" and inst.out.shape[0] > _FEW_COUNTERS)
-
-
 def is_address(inst: Inst) -> bool:
     return len(inst.outs) == 1 and inst.out.type.is_pointer and inst.op.is_pure
-
-
-__all__ = ["copy_loops", "lower_nest"]

@@ -7,19 +7,18 @@ accesses, and much faster than single elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Value
 from eas.schedule.cpu.elements import Known, axes
+from eas.schedule.cpu.loops.ends import put
+from eas.schedule.cpu.loops.inside import emit_full, emit_inside
 from eas.schedule.cpu.loops.masked_rows import emit_parts, totals_of_parts
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.row_parts import Inside, Row
 from eas.schedule.cpu.loops.stream_rows import StreamRow, are_alike, is_repeatable
 from eas.schedule.cpu.masks import conjuncts
 from eas.schedule.cpu.members import mask_of
 from eas.schedule.cpu.streams import is_light
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _LEAST = 4  # lanes
 _FEW = 8  # vectors of a row that is not worth a loop of its own for those that do not overlap, or elements
@@ -31,7 +30,7 @@ def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     if bounds.starts or nest.runs.modes or nest.extent < nest.lanes or not is_repeatable(nest):
         return None
     masks = [mask_of(inst) for inst in nest.insts() if inst.op.name == "store"]
-    if bounds.lanes and not (nest.p.has_many_nests or nest.p.is_long) and all(mask is not None and _ends(mask, row) for mask in masks):
+    if bounds.lanes and not (nest.p.facts.has_many_nests or nest.p.facts.is_long) and all(mask is not None and _ends(mask, row) for mask in masks):
         return lambda: _overlap(nest, row, bounds.stop(nest.extent), len(bounds.lanes) == 1)
     if bounds.span is None or nest.p.is_very_long:
         return None
@@ -49,7 +48,7 @@ def plan_repeated(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     is_bound = len(bounds.limits) == len(bounds.lanes) == 1
     if row.tail is None or row.tail.read or not is_bound:
         return None
-    return lambda: nest.put(row.bases, _repeated_up_to(nest, row), row.tail)
+    return lambda: put(nest, row.bases, _repeated_up_to(nest, row), row.tail)
 
 
 def _repeated_up_to(nest: NestLoops, row: Row) -> list[Value]:
@@ -63,7 +62,7 @@ def _repeated(nest: NestLoops, row: Row, count: Value) -> list[Value]:
     """Whole vectors, and one that ends with the last element."""
     e, lanes = nest.e, nest.lanes
     whole = e.emit("and", count, e.const(-lanes))
-    accumulators = nest.full(row.bases, (e.const(0), whole), row.known, row.accumulators)
+    accumulators = emit_full(nest, row.bases, (e.const(0), whole), row.known, row.accumulators)
     accumulators = nest.part(row.bases, whole, count, lanes, row.known, accumulators, last=e.emit("sub", count, e.const(lanes)))
     return nest.totals(row.bases, count, None, accumulators)
 
@@ -104,7 +103,7 @@ def _overlap(nest: NestLoops, row: Row, stop: Value, is_one: bool) -> None:
         start = e.const(0)
         if least < nest.lanes or nest.extent > _FEW * nest.lanes or are_alike(streams):
             start = e.emit("and", count, e.const(-nest.lanes))
-            nest.inside(Inside(bases, e.const(0), start, known, [], []))
+            emit_inside(nest, Inside(bases, e.const(0), start, known, [], []))
         nest.part(bases, start, count, least, known, [], last=e.emit("sub", count, e.const(least)))
 
     def rest() -> Sequence[Value]:

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Elements, Index, Line, first_lane
+from eas.schedule.cpu.elements import Elements, Emitter, Index, Line, first_lane
 from eas.schedule.cpu.lane_quotients import Divisor, cast, lane_quotients
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.runs import Runs
 
 Position = Callable[[Value], tuple[Index, ...]]
 
@@ -39,29 +35,27 @@ class _Step:
     by: Divisor
 
 
+@dataclass(frozen=True, eq=False)
 class Remainders:
-    """The quotients and remainders at one position of the loop."""
+    """The quotients and remainders at one position of a loop over `lanes` lanes."""
 
-    def __init__(self, runs: Runs, divisions: Sequence[Inst], index_at: Position) -> None:
-        self.runs, self.e, self.index_at = runs, runs.e, index_at
-        self.roots: dict[tuple[Value, Value], _Root] = {}
+    e: Emitter
+    lanes: int
+    divisions: Sequence[Inst]
+    roots: dict[tuple[Value, Value], _Root]
+
+    @classmethod
+    def at_start(cls, elements: Callable[[], Elements], lanes: int, divisions: Sequence[Inst], index_at: Position) -> Remainders:
+        """Those at position 0."""
+        e = elements().e
+        roots: dict[tuple[Value, Value], _Root] = {}
         for inst in divisions:
-            self.roots.setdefault(_key(inst), self._divided(inst, self.e.const(0)))
-
-    def _divided(self, inst: Inst, i: Value) -> _Root:
-        first = first_lane(self.index_at(i))
-        dividend, divisor = (self.runs.elements(frozenset()).at(v, first) for v in inst.operands)
-        quotient, remainder = self._both(inst, dividend, divisor)
-        step = self._step(inst, divisor) if dict(inst.attrs).get("by_positive") else None
-        return _Root(inst, divisor, quotient, remainder, step)
-
-    def _both(self, inst: Inst, dividend: Value, divisor: Value) -> tuple[Value, Value]:
-        attrs = dict(inst.attrs)
-        return self.e.emit("floordiv", dividend, divisor, **attrs), self.e.emit("mod", dividend, divisor, **attrs)
-
-    def _step(self, inst: Inst, divisor: Value) -> _Step:
-        quotient, remainder = self._both(inst, self.e.const(self.runs.lanes, divisor.type), divisor)
-        return _Step(quotient, remainder, Divisor.of(self.e, divisor, self.runs.lanes))
+            first = first_lane(index_at(e.const(0)))
+            dividend, divisor = (elements().at(v, first) for v in inst.operands)
+            quotient, remainder = _both(e, inst, dividend, divisor)
+            step = _step(e, inst, divisor, lanes) if dict(inst.attrs).get("by_positive") else None
+            roots.setdefault(_key(inst), _Root(inst, divisor, quotient, remainder, step))
+        return cls(e, lanes, divisions, roots)
 
     def numbers(self) -> list[Value]:
         """What a loop carries."""
@@ -69,12 +63,11 @@ class Remainders:
 
     def like(self, numbers: Sequence[Value]) -> Remainders:
         """The same divisions elsewhere; further numbers are not looked at."""
-        other = Remainders(self.runs, (), self.index_at)
-        other.roots = {
+        roots = {
             key: replace(root, quotient=numbers[2 * k], remainder=numbers[2 * k + 1])
             for k, (key, root) in enumerate(self.roots.items())
         }
-        return other
+        return replace(self, roots=roots)
 
     def start(self, inst: Inst) -> Value | None:
         """The quotient or remainder that a division is of the first lane."""
@@ -97,7 +90,7 @@ class Remainders:
         e, numbers = self.e, list[Value]()
         for root in self.roots.values():
             nothing = e.const(0, root.divisor.type)
-            more, rest = nothing, e.const(self.runs.lanes, nothing.type)
+            more, rest = nothing, e.const(self.lanes, nothing.type)
             if root.step is not None:
                 more, rest = root.step.quotient, root.step.remainder
             more, rest = (e.emit("select", is_behind, v, nothing) for v in (more, rest))
@@ -118,7 +111,7 @@ class Remainders:
         """What the divisions are in each lane of a vector that starts here."""
         lines: dict[Value, Line] = {}
         found: dict[tuple[Value, Value], tuple[Value, Value]] = {}
-        for inst in self.runs.modes[-1].divisions:
+        for inst in self.divisions:
             root = self.roots[_key(inst)]
             if root.step is None:
                 continue
@@ -128,6 +121,16 @@ class Remainders:
             assert start is not None
             lines[inst.out] = Line(start, None, lanes=found[_key(inst)][inst.op.name == "mod"])
         return lines
+
+
+def _both(e: Emitter, inst: Inst, dividend: Value, divisor: Value) -> tuple[Value, Value]:
+    attrs = dict(inst.attrs)
+    return e.emit("floordiv", dividend, divisor, **attrs), e.emit("mod", dividend, divisor, **attrs)
+
+
+def _step(e: Emitter, inst: Inst, divisor: Value, lanes: int) -> _Step:
+    quotient, remainder = _both(e, inst, e.const(lanes, divisor.type), divisor)
+    return _Step(quotient, remainder, Divisor.of(e, divisor, lanes))
 
 
 def _key(inst: Inst) -> tuple[Value, Value]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Value
 from eas.schedule.cpu.elements import Known
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.members import mask_of, masks_are_slow
 from eas.schedule.nest.combines import identity
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _ROWS = 4
 _REGISTERS = 2  # per row and step, so that the sums of all rows stay in registers
@@ -69,7 +66,7 @@ def _emit_group(nest: NestLoops, bases: tuple[Value, ...], group: Value) -> None
         sums = _steps(nest, rows, (full, last), frozenset(), sums)
     ends = None if not (masks and is_slow) and whole == nest.extent else e.const(nest.extent)
     for row, values in zip(rows, sums, strict=True):
-        nest.finish(row, last, ends, values)
+        nest.put(row, nest.totals(row, last, ends, values))
 
 
 def _steps(

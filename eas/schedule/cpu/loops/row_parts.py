@@ -1,16 +1,23 @@
-"""What the kinds of loops of a nest are told: a row, a part of one in which all masks hold, a gap that another loop visits."""
+"""What the kinds of loops of a nest are told: a row, its end, a part of it in which all masks hold, a gap that another loop visits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from eas.ir import Inst, Value
 from eas.schedule.cpu.elements import Elements, Index, Known
 from eas.schedule.cpu.masks import Bounds
+from eas.schedule.cpu.tails import Tail
 
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.ends import TailPlan
+
+@dataclass(eq=False)
+class TailPlan:
+    """Behind `stop` the conditions of `key` are false, and the blocks in `read` have one value."""
+
+    key: frozenset[Known]
+    index: tuple[Index, ...]
+    read: dict[Value, Tail]
+    stop: Value = field(init=False)
 
 
 @dataclass(frozen=True, eq=False)

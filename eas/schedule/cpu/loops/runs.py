@@ -17,7 +17,7 @@ from eas.base.types import Type
 from eas.ir import Inst, Trait, Value
 from eas.schedule.cpu.elements import I32, TRUE, Elements, Emitter, Index, Known, Line
 from eas.schedule.cpu.loops.remainders import Remainders
-from eas.schedule.cpu.lower import Program
+from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.masks import I64, Bounds
 from eas.schedule.cpu.members import masks_are_slow
 from eas.schedule.rewrite.natural_divisions import may_wrap
@@ -63,7 +63,7 @@ def arithmetic(members: Sequence[Inst]) -> dict[Value, Inst]:
 class Runs:
     """The runs of one vector loop; without `modes` it has none."""
 
-    def __init__(self, program: Program, members: Sequence[Inst], lanes: int) -> None:
+    def __init__(self, program: Lowering, members: Sequence[Inst], lanes: int) -> None:
         self.p, self.e = program, program.e
         self.members, self.lanes = members, lanes
         self.made = arithmetic(members)
@@ -137,7 +137,7 @@ class Runs:
     def emit(self, span: Span) -> list[Value]:
         """The loop of a span; what the reductions are after it."""
         e = self.e
-        remainders = Remainders(self, self.modes[-1].divisions, span.index_at)
+        remainders = Remainders.at_start(lambda: self.elements(frozenset()), self.lanes, self.modes[-1].divisions, span.index_at)
         whole = self._run(span, e.const(0), remainders)
         # Another one: a run knows its masks after it was asked.
         has_masks = bool(self._run(span, e.const(0), remainders).limits(span.masks))
@@ -246,7 +246,7 @@ class _Run:
 
     def limits(self, masks: Sequence[Value]) -> list[Value]:
         """How long masks hold, which are known afterwards."""
-        bounds = _RunBounds(self.runs.p)
+        bounds = _RunBounds(self.e)
         bounds.known |= self.known
         for mask in masks:
             bounds.add(self.elements, mask, self.index)

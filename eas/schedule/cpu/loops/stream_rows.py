@@ -8,15 +8,12 @@ by one. Elements of fewer than 4 bytes cannot: their rows are whole pieces, or o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from eas.ir import Inst, Trait, Value
 from eas.schedule.cpu.elements import Known, first_lane
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.streams import is_light
 from eas.schedule.target import STREAM_NBYTES
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
 
 _LEAST = 4  # lanes
 _SINGLE_NBYTES = 4  # of the smallest element that can go past the cache alone
@@ -31,7 +28,7 @@ def is_repeatable(nest: NestLoops) -> bool:
 
 def _is_repeatable(nest: NestLoops, inst: Inst) -> bool:
     if inst.op.name == "store":
-        return nest.p.base_of(inst.operands[0]) in nest.p.unread
+        return nest.p.base_of(inst.operands[0]) in nest.p.facts.unread
     return not (inst.op.has(Trait.WRITES) or inst.op.has(Trait.EFFECT) or inst.op.has(Trait.ATOMIC))
 
 

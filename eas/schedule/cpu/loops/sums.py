@@ -8,52 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from eas.ir import Inst, Value, walk
+from eas.ir import Value
 from eas.schedule.cpu.elements import Elements, Index, Known
 from eas.schedule.cpu.held_masks import HeldMasks
 from eas.schedule.cpu.loops.counter_ends import add_inner_masks
 from eas.schedule.cpu.loops.joint import Position, joint_loop
+from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.masks import Bounds, conjuncts
 from eas.schedule.cpu.members import mask_of, masks_are_slow, member
-from eas.schedule.nest.partition import CUTS, FOLDS
 from eas.schedule.target import SUMS
 
-if TYPE_CHECKING:
-    from eas.schedule.cpu.loops.nest import NestLoops
-
-_ROWS = 4  # of a tile: with two vectors of each, as many loads as the arithmetic has time for
 Rows = Sequence[tuple[Value, ...]]
-
-
-def is_sum(members: Sequence[Inst]) -> bool:
-    """Whether a nest is of loops that read blocks and carry one each, with loads, stores and arithmetic around it."""
-    loops = [inst for inst in members if inst.op.name == "for"]
-    if not loops or any(len(loop.outs) != 1 for loop in loops):
-        return False
-    inner = [inst for loop in loops for inst in walk(loop.regions[0])]
-    rest = [inst for inst in (*members, *inner) if inst.op.name not in ("for", "load", "store", "yield")]
-    reads = any(inst.op.name == "load" and inst.out.shape for inst in inner)
-    return reads and all(inst.op.is_pure and not inst.regions and inst.op.name not in CUTS | FOLDS for inst in rest)
-
-
-def lanes_of(nest: NestLoops) -> int:
-    """Elements per step: as many vectors as there are sums, or fewer where rows share what they read."""
-    extent, one = nest.extent, nest.p.target.vector_nbytes // nest.widest()
-    lanes = SUMS // _shared_rows(nest) * one
-    while lanes > extent or (lanes > one and extent % lanes):
-        lanes //= 2
-    return lanes if lanes >= 4 else 1
-
-
-def _shared_rows(nest: NestLoops) -> int:
-    """How many rows to compute together so that they share loads: each vector that is read then serves all of them."""
-    if nest.rank < 2:
-        return 1
-    last = nest.rank - 1
-    is_across = any(nest.sharing.is_shared(i, last - 1) and nest.sharing.varies(i.operands[0], last) for i in nest.sharing.loads)
-    return next(n for n in (_ROWS, 2, 1) if nest.shape[-2] % n == 0) if is_across else 1
 
 
 def plan_sums(nest: NestLoops, bases: tuple[Value, ...]) -> Callable[[], None] | None:
@@ -180,7 +146,7 @@ class _Steps:
     def _may_repeat(self) -> bool:
         """Whether elements may be computed and stored twice."""
         stores = [inst for inst in self.nest.members if inst.op.name == "store"]
-        return all(self.nest.p.base_of(inst.operands[0]) in self.nest.p.unread for inst in stores)
+        return all(self.nest.p.base_of(inst.operands[0]) in self.nest.p.facts.unread for inst in stores)
 
     def _choice(self, known: frozenset[Known]) -> Callable[[Value], None]:
         """A step where masks may be off: only at its ends, if what is between them is inside."""
