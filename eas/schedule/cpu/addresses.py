@@ -24,11 +24,11 @@ class _Parts:
 def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> Value:
     """The address of the first lane."""
     inst = elements.definition(pointer)
-    while inst is not None and inst.op.name in INDEX_MAPS and pointer not in elements.slots and elements.loads_strides:
+    while inst is not None and inst.op.name in INDEX_MAPS and pointer not in elements.slots and elements.context.loads_strides:
         index, pointer = INDEX_MAPS[inst.op.name](inst, index), inst.operands[0]
         inst = elements.definition(pointer)
     first = tuple(ix.first() for ix in index)
-    if not elements.loads_strides or inst is None or inst.op.name != "addptr" or pointer in elements.slots:
+    if not elements.context.loads_strides or inst is None or inst.op.name != "addptr" or pointer in elements.slots:
         return elements.at(pointer, first)
     base, offset = inst.operands
     if not offset.dtype.is_signed:  # parts of a number that went through 0 are far from each other
@@ -61,7 +61,7 @@ def _collect(elements: Elements, offset: Value, index: tuple[Index, ...], parts:
         if isinstance(literal, int):
             parts.number += sign * literal
             continue
-        inst = None if value.type.is_scalar or value in elements.lines else elements.definition(value)
+        inst = None if value.type.is_scalar or value in elements.context.lines else elements.definition(value)
         name = inst.op.name if inst is not None and value not in elements.slots else ""
         if inst is not None and name in INDEX_MAPS:
             left.append((inst.operands[0], INDEX_MAPS[name](inst, index), sign))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from eas.base import dtypes
 from eas.base.errors import Unsupported
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Loc, Region, Trait, Value, make
-
-if TYPE_CHECKING:
-    from eas.schedule.cpu.held_masks import HeldMasks
 
 I32 = Type(dtypes.i32)
 I64 = Type(dtypes.i64)
@@ -150,50 +148,63 @@ def axes(index: tuple[Index, ...]) -> tuple[int, ...]:
     return tuple(ix.axis for ix in index)
 
 
-class Elements:
-    """One body instance of a nest: what is known true, and the memo of elements already computed."""
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What one body of a nest is told: the same for all elements that it computes."""
 
+    known_true: frozenset[Known] = frozenset()
+    made: Mapping[Value, Inst] = field(default_factory=dict)  # arithmetic of the nest, where lanes differ
+    lines: Mapping[Value, Line] = field(default_factory=dict)
+    streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
+    past: Value | None = None  # whether those with a mask do, in this launch
+    some: Value | None = None  # the lanes that they store, one by one
+    load: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None  # in loops inside the nest: how, if in a special way
+    divide: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None  # likewise
     next_program: Callable[[Elements, Inst, Value], None] | None = None  # asks for what the next program will load
-    is_slow = False  # whether there is much to do for each vector
-    permutes = False  # whether the target permutes registers of elements of four bytes by a register
-    loads_strides = True  # whether the target knows elements at equal distances, and adds to addresses for free
+    is_slow: bool = False  # whether there is much to do for each vector
+    permutes: bool = False  # whether the target permutes registers of elements of four bytes by a register
+    loads_strides: bool = True  # whether the target knows elements at equal distances, and adds to addresses for free
+
+    def of_region(self) -> Context:
+        """For a region inside of the body: what is stored past the cache or asked for ahead is not there."""
+        return replace(self, streams=frozenset(), past=None, some=None, next_program=None, is_slow=False)
+
+
+class Elements:
+    """One body instance of a nest: what it is told, and the memo of elements already computed."""
 
     def __init__(
         self,
         emitter: Emitter,
-        formulas: Mapping[Value, Inst],
+        formulas: dict[Value, Inst],
         slots: Mapping[Value, Slot],
-        scalars: Mapping[Value, Value],
-        known_true: frozenset[Known] = frozenset(),
+        scalars: dict[Value, Value],
+        context: Context,
     ) -> None:
         self.e = emitter
         self.formulas = formulas
         self.slots = slots
         self.scalars = scalars
-        self.known_true = known_true
+        self.context = context
         self.local: dict[Value, Value] = {}
-        self.made: Mapping[Value, Inst] = {}  # arithmetic of the nest, where lanes differ
-        self.lines: Mapping[Value, Line] = {}
-        self.streams: frozenset[Inst] = frozenset()  # stores that bypass the cache
-        self.past: Value | None = None  # whether those with a mask do, in this launch
-        self.some: Value | None = None  # the lanes that they store, one by one
-        self.masks: HeldMasks | None = None  # of loads in loops inside the nest
         self.shared: set[Value] = set()  # results of loads that are one element for all lanes
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value] = {}
         self.quotients: dict[tuple[Value, Value, tuple[Index, ...]], tuple[Value, Value]] = {}
-        self.divide: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None
         self._lane: Value | None = None
 
-    def nested(self) -> Elements:
+    def nested(self) -> Self:
         """For a region: knows all that is known here, and what it learns stays there."""
-        inner = Elements(
-            self.e, {**self.formulas}, self.slots, {**self.scalars}, self.known_true
-        )
-        inner.local, inner.memo = dict(self.local), dict(self.memo)
-        inner.made, inner.lines, inner.masks = self.made, self.lines, self.masks
-        inner.shared = set(self.shared)
-        inner.permutes, inner.divide, inner.quotients = self.permutes, self.divide, dict(self.quotients)
+        inner = self.within(self.context.of_region())
+        inner.formulas, inner.scalars, inner.local = dict(self.formulas), dict(self.scalars), dict(self.local)
+        inner.shared, inner.memo, inner.quotients = set(self.shared), dict(self.memo), dict(self.quotients)
+        inner._lane = None
         return inner
+
+    def within(self, context: Context) -> Self:
+        """The same elements where something else is told; both share what they compute from now on."""
+        other = copy(self)
+        other.context = context
+        return other
 
     # --- positions --------------------------------------------------------------------------
 
@@ -225,9 +236,9 @@ class Elements:
     def _at_hand(self, value: Value, index: tuple[Index, ...]) -> Value | None:
         if value.type.is_scalar:
             return self.scalars.get(value, value)
-        if value in self.lines:
-            return self._on_line(self.lines[value], index)
-        if value in self.local and (value not in self.made or has_lanes(index)):
+        if value in self.context.lines:
+            return self._on_line(self.context.lines[value], index)
+        if value in self.local and (value not in self.context.made or has_lanes(index)):
             return self.local[value]
         return None
 
@@ -238,7 +249,7 @@ class Elements:
         inst = self.definition(value)
         if inst is None:
             raise Unsupported(f"no element of {value!r} is known here")
-        if (value, axes(index)) in self.known_true:
+        if (value, axes(index)) in self.context.known_true:
             return self.e.const(True, TRUE)
         if inst.op.name in _SOURCES:
             return _SOURCES[inst.op.name](self, inst, value, index)
@@ -248,7 +259,7 @@ class Elements:
 
     def definition(self, value: Value) -> Inst | None:
         """What an element of a block is computed from: a formula, or arithmetic of the nest itself."""
-        return self.made.get(value) or self.formulas.get(value)
+        return self.context.made.get(value) or self.formulas.get(value)
 
     def _on_line(self, line: Line, index: tuple[Index, ...]) -> Value:
         if line.lanes is not None and has_lanes(index):
@@ -275,9 +286,9 @@ class Elements:
         return self._emitted(inst, operands)
 
     def _divided(self, inst: Inst, index: tuple[Index, ...]) -> tuple[Value] | None:
-        if self.divide is None or inst.op.name not in ("floordiv", "mod"):
+        if self.context.divide is None or inst.op.name not in ("floordiv", "mod"):
             return None
-        quotient = self.divide(self, inst, index)
+        quotient = self.context.divide(self, inst, index)
         return None if quotient is None else (quotient,)
 
     def _emitted(self, inst: Inst, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -326,12 +337,12 @@ class Elements:
         value, index = place
         if value.type.is_scalar:
             return Stride(0)
-        if value in self.lines:
-            step = self.lines[value].step if has_lanes(index) else 0
+        if value in self.context.lines:
+            step = self.context.lines[value].step if has_lanes(index) else 0
             return None if step is None else Stride(step)
-        if value in self.shared and self.loads_strides:
+        if value in self.shared and self.context.loads_strides:
             return Stride(0)
-        inst = None if value not in self.made and (value in self.local or value in self.slots) else self.definition(value)
+        inst = None if value not in self.context.made and (value in self.local or value in self.slots) else self.definition(value)
         if inst is None:  # in memory, or made by the nest itself
             return None if has_lanes(index) else Stride(0)
         name = inst.op.name

@@ -10,6 +10,7 @@ from eas.ir import Inst, Value, walk
 from eas.schedule.cpu.addresses import first_address
 from eas.schedule.cpu.elements import Elements, Index, Known, axes
 from eas.schedule.cpu.masks import I64, Conjunct, conjuncts
+from eas.schedule.cpu.members import takes_masks
 from eas.schedule.cpu.tails import nothing
 from eas.schedule.target import CpuTarget
 
@@ -25,6 +26,15 @@ class HeldMasks:
         self.needs_words = target.has_cheap_masks and not target.has_mask_registers
         self.held: dict[frozenset[Known], Value] = {}
         self.any_lane: dict[frozenset[Known], Value] = {}
+
+    def load(self, elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value | None:
+        """A load with a mask, of neighbours or of one element for all lanes; None if it is another."""
+        pointer = inst.operands[0]
+        if len(inst.operands) > 1 and takes_masks(elements, pointer, index):
+            return self._load_vector(elements, inst, index)
+        if len(inst.operands) == 2 and elements.step(pointer, index) == 0:
+            return self._load_shared(elements, inst, index)
+        return None
 
     def hold(self, elements: Elements, loop: Inst, index: tuple[Index, ...]) -> None:
         """Make the masks that a loop does not change."""
@@ -66,6 +76,45 @@ class HeldMasks:
     def _words(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
         return _joined(elements, [elements.e.emit("hold", elements.at(condition, where)) for condition, where in lanes])
 
+    def _load_vector(self, elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
+        """A masked load of neighbours, or of every second to fourth of them: nothing is read where a condition is false for all lanes."""
+        e, (pointer, mask, *other) = elements.e, inst.operands
+        whole, lanes = _split(elements, mask, index)
+
+        def read() -> Sequence[Value]:
+            inner = elements.nested()
+            extra = [self.mask(inner, lanes)] if lanes else []
+            if extra and other:
+                extra.append(inner.at(other[0], index))
+            attrs: dict[str, Any] = {"sure": True} if extra else {}
+            if extra and self.middle is not None and _key(lanes) <= self.inside:
+                attrs["middle"] = self.middle
+            at, step = first_address(inner, pointer, index), elements.step(pointer, index)
+            if step == 1:
+                return e.inst("vload", [at, *extra], attrs).outs
+            return e.inst("stride_load", [at, e.const(step, I64), *extra], attrs).outs
+
+        if not whole:
+            return read()[0]
+        condition = _all(elements, [(c, tuple(ix.first() for ix in where)) for c, where in whole])
+        zero = [elements.at(other[0], index)] if other else [e.const(nothing(inst.out), Type(inst.out.dtype))]
+        return e.inst("if", [condition], {}, [e.region([], read), e.region([], lambda: zero)]).out
+
+    def _load_shared(self, elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
+        """A masked load of one element for all lanes: it is read if some lane is on, and 0 in the others."""
+        e, (pointer, mask) = elements.e, inst.operands
+        whole, lanes = _split(elements, mask, index)
+        first = [(c, tuple(ix.first() for ix in where)) for c, where in whole]
+        guards = [_all(elements, first)] if first else []
+        guards += [self.some(elements, lanes)] if lanes else []
+        if not guards:
+            return e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)))
+        guard = guards[0] if len(guards) == 1 else e.emit("and", *guards)
+        value = e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)), guard)
+        if not lanes:
+            return value
+        return e.emit("select", self.is_on(elements, lanes), value, e.const(nothing(inst.out), value.type))
+
 
 def _parts(mask: Value, inside: Mapping[Value, Inst]) -> Iterator[Value]:
     """The largest conditions of a mask that a loop does not change."""
@@ -83,53 +132,12 @@ def _is_shared(pointer: Value, inside: Mapping[Value, Inst]) -> bool:
     return pointer in inside and inside[pointer].op.name == "broadcast" and inside[pointer].operands[0].type.is_scalar
 
 
-def load_vector(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
-    """A masked load of neighbours, or of every second to fourth of them: nothing is read where a condition is false for all lanes."""
-    e, (pointer, mask, *other) = elements.e, inst.operands
-    whole, lanes = _split(elements, mask, index)
-
-    def read() -> Sequence[Value]:
-        inner = elements.nested()
-        extra = [masks.mask(inner, lanes)] if lanes else []
-        if extra and other:
-            extra.append(inner.at(other[0], index))
-        attrs: dict[str, Any] = {"sure": True} if extra else {}
-        if extra and masks.middle is not None and _key(lanes) <= masks.inside:
-            attrs["middle"] = masks.middle
-        at, step = first_address(inner, pointer, index), elements.step(pointer, index)
-        if step == 1:
-            return e.inst("vload", [at, *extra], attrs).outs
-        return e.inst("stride_load", [at, e.const(step, I64), *extra], attrs).outs
-
-    if not whole:
-        return read()[0]
-    condition = _all(elements, [(c, tuple(ix.first() for ix in where)) for c, where in whole])
-    zero = [elements.at(other[0], index)] if other else [e.const(nothing(inst.out), Type(inst.out.dtype))]
-    return e.inst("if", [condition], {}, [e.region([], read), e.region([], lambda: zero)]).out
-
-
-def load_shared(elements: Elements, inst: Inst, index: tuple[Index, ...], masks: HeldMasks) -> Value:
-    """A masked load of one element for all lanes: it is read if some lane is on, and 0 in the others."""
-    e, (pointer, mask) = elements.e, inst.operands
-    whole, lanes = _split(elements, mask, index)
-    first = [(c, tuple(ix.first() for ix in where)) for c, where in whole]
-    guards = [_all(elements, first)] if first else []
-    guards += [masks.some(elements, lanes)] if lanes else []
-    if not guards:
-        return e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)))
-    guard = guards[0] if len(guards) == 1 else e.emit("and", *guards)
-    value = e.emit("load", elements.at(pointer, tuple(ix.first() for ix in index)), guard)
-    if not lanes:
-        return value
-    return e.emit("select", masks.is_on(elements, lanes), value, e.const(nothing(inst.out), value.type))
-
-
 def _split(elements: Elements, mask: Value, index: tuple[Index, ...]) -> tuple[list[Conjunct], list[Conjunct]]:
     """The conditions of a mask that are not known to hold: those that all lanes agree on, and the others."""
     whole: list[Conjunct] = []
     lanes: list[Conjunct] = []
     for condition, where in conjuncts(elements, mask, index):
-        if (condition, axes(where)) in elements.known_true:
+        if (condition, axes(where)) in elements.context.known_true:
             continue
         is_one = condition.type.is_scalar or elements.step(condition, where) == 0
         (whole if is_one else lanes).append((condition, where))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from eas.analysis import reads
@@ -11,7 +11,7 @@ from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Trait, Value, walk
-from eas.schedule.cpu.elements import I32, Elements, Emitter, Index, Known, Slot
+from eas.schedule.cpu.elements import I32, Context, Elements, Emitter, Index, Known, Slot
 from eas.schedule.cpu.lane_quotients import divided
 from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.next_program import NextProgram
@@ -84,6 +84,8 @@ class Lowering(Statements):
         super().__init__(Emitter())
         self.target = target
         self.facts = facts
+        divide = partial(divided, lanes=target.most_lanes)
+        self._context = Context(divide=divide, next_program=facts.next_program.ask, permutes=target.has_permutes)
         self.has_tags = False
         self.loads: dict[Value, Inst] = self.scopes.table()  # results of nests that are what a load read
         self.tails: dict[Value, Tail] = self.scopes.table()  # slots that are not filled to the end
@@ -151,11 +153,14 @@ class Lowering(Statements):
             self.complete(block)
 
     def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:
-        elements = super().elements(known_true)
-        elements.permutes = self.target.has_permutes
-        elements.divide = partial(divided, lanes=self.target.most_lanes)
-        elements.next_program = self.facts.next_program.ask
-        return elements
+        return self.within(self.context(known_true))
+
+    def context(self, known_true: frozenset[Known] = frozenset()) -> Context:
+        """What every body of a nest is told."""
+        return replace(self._context, known_true=known_true) if known_true else self._context
+
+    def within(self, context: Context) -> Elements:
+        return Elements(self.e, self.formulas, self.slots, self.scalars, context)
 
     def bounds(self) -> Bounds:
         return Bounds(self.e)

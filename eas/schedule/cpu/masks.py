@@ -19,7 +19,7 @@ def conjuncts(elements: Elements, mask: Value, index: tuple[Index, ...]) -> list
     left = [(mask, index)]
     while left:
         value, where = left.pop()
-        is_here = value in elements.made or (value not in elements.slots and value not in elements.local)
+        is_here = value in elements.context.made or (value not in elements.slots and value not in elements.local)
         inst = elements.definition(value) if is_here else None
         mapped = index_of_source(inst, where) if inst is not None else None
         if inst is not None and inst.op.name == "and":

@@ -8,7 +8,6 @@ from eas.base.types import Type
 from eas.ir import Inst, Region, Trait, Value
 from eas.schedule.cpu.addresses import first_address
 from eas.schedule.cpu.elements import I32, Elements, Index, first_lane
-from eas.schedule.cpu.held_masks import load_shared, load_vector
 from eas.schedule.cpu.masks import conjuncts
 from eas.schedule.cpu.near_loads import near_load
 from eas.schedule.cpu.tails import nothing
@@ -23,7 +22,7 @@ def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
         special(elements, inst, index)
     elif inst.op.has(Trait.ATOMIC):
         _atomic(elements, inst, index)
-    elif not any(out in elements.lines for out in inst.outs):
+    elif not any(out in elements.context.lines for out in inst.outs):
         elements.local.update(zip(inst.outs, elements.apply(inst, index), strict=True))
 
 
@@ -48,7 +47,7 @@ def mask_at(elements: Elements, mask: Value | None, index: tuple[Index, ...]) ->
         return None
     left: Value | None = None
     for condition, where in conjuncts(elements, mask, index):
-        if (condition, tuple(ix.axis for ix in where)) in elements.known_true:
+        if (condition, tuple(ix.axis for ix in where)) in elements.context.known_true:
             continue
         value = elements.at(condition, where)
         left = value if left is None else elements.e.emit("and", left, value)
@@ -62,10 +61,9 @@ def _load(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     """What a load reads at one position."""
     pointer = inst.operands[0]
-    if elements.masks is not None and len(inst.operands) > 1 and _takes_masks(elements, pointer, index):
-        return load_vector(elements, inst, index, elements.masks)
-    if elements.masks is not None and len(inst.operands) == 2 and elements.step(pointer, index) == 0:
-        return load_shared(elements, inst, index, elements.masks)
+    special = elements.context.load(elements, inst, index) if elements.context.load is not None else None
+    if special is not None:
+        return special
     mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
     extra = [] if mask is None else [mask]
     if mask is not None and len(inst.operands) > 2:
@@ -74,15 +72,15 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
         address = first_address(elements, pointer, index)
-        if mask is None and elements.next_program is not None:
-            elements.next_program(elements, inst, address)
+        if mask is None and elements.context.next_program is not None:
+            elements.context.next_program(elements, inst, address)
         return elements.e.emit("vload", address, *extra)
     if has_lanes and step == 0 and mask is None:
         elements.shared.add(inst.out)
         return elements.e.emit("load", elements.at(pointer, first_lane(index)))
-    if has_lanes and step == 0 and mask is not None and elements.loads_strides:
+    if has_lanes and step == 0 and mask is not None and elements.context.loads_strides:
         return _load_shared(elements, pointer, index, extra)
-    is_run = has_lanes and elements.loads_strides and (mask is None or _takes_masks(elements, pointer, index))
+    is_run = has_lanes and elements.context.loads_strides and (mask is None or takes_masks(elements, pointer, index))
     stride = elements.stride(pointer, index) if is_run else None
     if stride is not None:
         return elements.e.emit("stride_load", first_address(elements, pointer, index), elements.number(stride), *extra)
@@ -90,10 +88,10 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     return near if near is not None else elements.e.emit("load", elements.at(pointer, index), *extra)
 
 
-def _takes_masks(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> bool:
+def takes_masks(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> bool:
     """Whether lanes read neighbours, or elements so near to each other that whole vectors of masks find them."""
     step = elements.step(pointer, index)
-    is_near = elements.loads_strides and pointer.dtype.nbytes == 4
+    is_near = elements.context.loads_strides and pointer.dtype.nbytes == 4
     return step == 1 or (is_near and step in NEAR_STEPS)
 
 
@@ -110,19 +108,19 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     mask = mask_at(elements, inst.operands[2] if len(inst.operands) > 2 else None, index)
     extra = [] if mask is None else [mask]
     stored = elements.at(value, index)
-    attrs = {"stream": True} if inst in elements.streams else {}
+    attrs = {"stream": True} if inst in elements.context.streams else {}
     has_lanes = any(ix.lanes for ix in index)
     step = elements.step_inside(pointer, index) if mask is None else elements.step(pointer, index)
     if has_lanes and step == 1:
         address = first_address(elements, pointer, index)
-        if mask is not None and attrs and elements.past is not None:
-            extra, attrs = [mask, elements.past], {}
-        elif attrs and elements.some is not None:
-            extra = [elements.some if mask is None else elements.e.emit("and", mask, elements.some)]
+        if mask is not None and attrs and elements.context.past is not None:
+            extra, attrs = [mask, elements.context.past], {}
+        elif attrs and elements.context.some is not None:
+            extra = [elements.context.some if mask is None else elements.e.emit("and", mask, elements.context.some)]
             attrs = {"singly": True}
         elements.e.inst("vstore", [address, stored, *extra], attrs)
         return
-    stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.loads_strides else None
+    stride = elements.stride(pointer, index) if has_lanes and mask is None and elements.context.loads_strides else None
     if stride is not None:
         elements.e.inst("stride_store", [elements.at(pointer, first_lane(index)), elements.number(stride), stored])
     else:
@@ -174,20 +172,19 @@ def _element_region(
 
     def body(*params: Value) -> Sequence[Value]:
         for old, new in zip(region.params, params, strict=True):
-            (inner.local if old.shape else inner.scalars)[old] = new  # type: ignore[index]
+            (inner.local if old.shape else inner.scalars)[old] = new
         for inst in region.body[:-1]:
             elements.e.loc = inst.loc or elements.e.loc
             if go_on is not None and inst in go_on[1]:
                 if not inst.out.shape:
-                    any_lane = elements.e.emit("vany", inner.at(go_on[0], index))
-                    inner.scalars[inst.out] = any_lane  # type: ignore[index]
+                    inner.scalars[inst.out] = elements.e.emit("vany", inner.at(go_on[0], index))
             elif not any(v.shape for v in (*inst.operands, *inst.outs)):
                 made = elements.e.inst(
                     inst.op.name, [inner.at(v, ()) for v in inst.operands], dict(inst.attrs)
                 )
-                inner.scalars.update(zip(inst.outs, made.outs, strict=True))  # type: ignore[attr-defined]
+                inner.scalars.update(zip(inst.outs, made.outs, strict=True))
             elif inst.op.is_pure and not inst.regions and inst.op.name not in _MEMBERS:
-                inner.formulas.update(dict.fromkeys(inst.outs, inst))  # type: ignore[attr-defined]
+                inner.formulas.update(dict.fromkeys(inst.outs, inst))
             else:
                 member(inner, inst, index)
         return [inner.at(v, index if v.shape else ()) for v in region.yields]

@@ -26,7 +26,7 @@ class _Division:
 def near_load(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> Value | None:
     """What the lanes load through few registers; None if nothing says that this is possible."""
     inst = elements.definition(pointer)
-    if not elements.permutes or pointer.dtype.nbytes != _NBYTES or inst is None or inst.op.name != "addptr":
+    if not elements.context.permutes or pointer.dtype.nbytes != _NBYTES or inst is None or inst.op.name != "addptr":
         return None
     base, offset = inst.operands
     found = _moving(elements, offset, index) if elements.step(base, index) == 0 else None
@@ -43,7 +43,7 @@ def near_load(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> V
 
 def _moving(elements: Elements, value: Value, index: tuple[Index, ...]) -> _Division | None:
     """The one division by which an index moves; all else in it is the same for all lanes."""
-    while (inst := elements.definition(value)) is not None and (value not in elements.slots or value in elements.made):
+    while (inst := elements.definition(value)) is not None and (value not in elements.slots or value in elements.context.made):
         name = inst.op.name
         if name in ("floordiv", "mod"):
             return _Division(inst, index) if not inst.out.dtype.is_float and _divides(elements, inst, index) else None

@@ -50,7 +50,7 @@ class NextProgram:
         if is_again and row_nbytes <= self._most_nbytes:
             level = 1 if row_nbytes <= self._near_nbytes and not self._along(pointer) else 2
             steps = [self._short(elements, pointer, self._step(elements, term)) for term in self._moved(pointer) or ()]
-        elif not is_again and elements.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
+        elif not is_again and elements.context.is_slow and pointer.shape[-1] * nbytes >= _LONG_NBYTES:
             steps = [e.const(_AHEAD_NBYTES // nbytes)]
         else:
             return

@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from eas.analysis.ranges import value_ranges
-from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.cpu.elements import I32, Elements, Index, Known, Made, Place, Slot
+from eas.schedule.cpu.elements import I32, Context, Elements, Index, Made, Place, Slot
 from eas.schedule.cpu.members import load_at
 from eas.schedule.gpu.barriers import MemoryPlaces
 from eas.schedule.gpu.code import LaneEmitter, Table, linear_columns
@@ -35,7 +34,7 @@ from eas.schedule.nest.statements import Statements, may_overwrite
 from eas.schedule.rewrite.rereads import rereads
 
 _MAX_ROUNDS = 12
-BOOL = Type(dtypes.bool_)
+_CONTEXT = Context(loads_strides=False)
 
 
 @dataclass(eq=False)
@@ -373,8 +372,8 @@ class Lanes(Statements):
             return blocked(shape, 1, 1, order)
         return blocked(shape, self.threads, vector, order)
 
-    def elements(self, known_true: frozenset[Known] = frozenset()) -> LaneElements:
-        return LaneElements(self, known_true)
+    def elements(self) -> LaneElements:
+        return LaneElements(self)
 
     # --- threads ----------------------------------------------------------------------------
 
@@ -466,17 +465,14 @@ def _named(value: Value, found: Value) -> Value:
 class LaneElements(Elements):
     """Elements of blocks in one register of one thread."""
 
-    loads_strides = False
-
-    def __init__(self, program: Lanes, known_true: frozenset[Known] = frozenset()) -> None:
-        super().__init__(program.e, program.formulas, program.slots, program.scalars, known_true)
+    def __init__(self, program: Lanes) -> None:
+        super().__init__(program.e, program.formulas, program.slots, program.scalars, _CONTEXT)
         self.p = program
         self.lanes = program.e
 
-    def nested(self) -> LaneElements:
-        inner = LaneElements(self.p, self.known_true)
-        inner.formulas, inner.scalars = {**self.formulas}, {**self.scalars}
-        inner.local, inner.memo, inner._lane = dict(self.local), dict(self.memo), self._lane
+    def nested(self) -> Self:
+        inner = super().nested()
+        inner._lane = self._lane  # one for all regions, as the tables of registers know it
         return inner
 
     def lane(self) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,12 +10,12 @@ from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.base.types import Shape
 from eas.ir import Inst, Region, Trait, Value, make, walk
-from eas.schedule.cpu.elements import I32, Elements, Emitter, Known, Slot
+from eas.schedule.cpu.elements import I32, Elements, Emitter, Slot
 from eas.schedule.nest.partition import PRODUCTS
 from eas.schedule.nest.scopes import Scopes
 
 
-class Statements:
+class Statements(ABC):
     """The lowering of one program: formulas, slots and scalars known so far."""
 
     def __init__(self, emitter: Emitter) -> None:
@@ -41,9 +42,9 @@ class Statements:
         if region.params == () and not region.yields:
             self.e.inst("yield", ())
 
+    @abstractmethod
     def statement(self, inst: Inst) -> None:
         """Lower one instruction of the program."""
-        raise NotImplementedError
 
     def is_formula(self, inst: Inst) -> bool:
         """Whether elements of a block are computed where they are needed."""
@@ -72,13 +73,13 @@ class Statements:
 
     # --- slots ------------------------------------------------------------------------------
 
+    @abstractmethod
     def new_slot(self, shape: Shape, dtype: DType, hint: str = "") -> Slot:
         """A place for a block."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self, slot: Slot, value: Value) -> None:
         """Write every element of a block into a slot."""
-        raise NotImplementedError
 
     def slot_for(self, value: Value) -> Slot:
         """The slot that a value that is about to be made goes to."""
@@ -92,8 +93,9 @@ class Statements:
             pointer = self.inside_of[pointer] if pointer in self.inside_of else self.formulas[pointer].operands[0]
         return pointer
 
-    def elements(self, known_true: frozenset[Known] = frozenset()) -> Elements:
-        return Elements(self.e, self.formulas, self.slots, self.scalars, known_true)
+    @abstractmethod
+    def elements(self) -> Elements:
+        """What computes elements of blocks here."""
 
     # --- control flow -----------------------------------------------------------------------
 
@@ -140,13 +142,15 @@ class Statements:
 
     def learn(self, block: Value, notes: Sequence[Value]) -> None:
         """Take what was carried beside a block."""
+        assert not notes, "nothing is carried beside it"
 
     def notes_on(self, block: Value, slot: Slot) -> Sequence[Value]:
         """What a loop carries on beside a block that goes to a slot."""
         return ()
 
     def make_whole(self, block: Value) -> None:
-        """Fill the slot of a block to its end, of which nothing will be known but the slot."""
+        """Fill the slot of a block to its end, of which nothing will be known but the slot: all are filled."""
+        return
 
     def _control_region(
         self, inst: Inst, region: Region, slots: Mapping[int, Slot], kept: Sequence[int], beside: Mapping[int, Sequence[Value]]

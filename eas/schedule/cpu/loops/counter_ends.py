@@ -44,31 +44,27 @@ def _loops(loop: Inst) -> Iterator[Inst]:
 def _at_end(elements: Elements, loops: list[Inst], is_last: bool) -> Elements:
     """Elements as they are in the first or last iteration of every loop."""
     there = elements.nested()
-    formulas, scalars = dict(there.formulas), dict(there.scalars)
-    there.formulas, there.scalars = formulas, scalars
     e, unknown = elements.e, set[Value]()  # what is carried or loaded, and all that follows from it
     for loop in loops:
         start, end = (there.at(v, ()) for v in loop.operands[:2])
         counter = loop.regions[0].params[0]
-        scalars[counter] = e.emit("sub", end, e.const(1, end.type)) if is_last else start
+        there.scalars[counter] = e.emit("sub", end, e.const(1, end.type)) if is_last else start
         unknown.update(loop.regions[0].params[1:])
-        _evaluate(there, formulas, scalars, unknown, loop.regions[0])
+        _evaluate(there, unknown, loop.regions[0])
     return there
 
 
-def _evaluate(
-    there: Elements, formulas: dict[Value, Inst], scalars: dict[Value, Value], unknown: set[Value], region: Region
-) -> None:
+def _evaluate(there: Elements, unknown: set[Value], region: Region) -> None:
     for inst in region.body[:-1]:
         is_formula = inst.op.has(Trait.ELEMENTWISE) or inst.op.has(Trait.SHAPE) or inst.op.name == "const"
         if inst.regions or not inst.op.is_pure or not is_formula or not unknown.isdisjoint(inst.operands):
             unknown.update(inst.outs)
             continue
         if any(v.shape for v in (*inst.operands, *inst.outs)):
-            formulas.update(dict.fromkeys(inst.outs, inst))
+            there.formulas.update(dict.fromkeys(inst.outs, inst))
         elif all(not v.dtype.is_float and v.type.is_value for v in (*inst.operands, *inst.outs)):
             made = there.e.inst(inst.op.name, [there.at(v, ()) for v in inst.operands], dict(inst.attrs))
-            scalars.update(zip(inst.outs, made.outs, strict=True))
+            there.scalars.update(zip(inst.outs, made.outs, strict=True))
 
 
 class _Inner:

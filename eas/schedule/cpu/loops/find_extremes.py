@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eas.base.types import Type
 from eas.ir import Value
@@ -141,9 +141,8 @@ class Search:
 
     def _vector(self, first: Value, lanes: int, is_again: bool = False) -> Value:
         """The elements of a vector, of which the extreme is asked for."""
-        elements, index = self.nest.elements(self.row.known), self.nest.index(self.row.bases, first, lanes)
-        if is_again:
-            elements.next_program = None
+        context, index = self.nest.context(self.row.known), self.nest.index(self.row.bases, first, lanes)
+        elements = self.nest.p.within(replace(context, next_program=None) if is_again else context)
         for inst in self.nest.members:
             self.e.loc = inst.loc
             if inst is not self.reduction.inst:
@@ -218,8 +217,7 @@ class Search:
     def _at(self, place: Value) -> list[Value]:
         """The element at a position of the row, and what counts the positions there."""
         nest, index = self.nest, self.nest.index(self.row.bases, place, 1)
-        elements = nest.p.elements(self.row.known)
-        elements.next_program = None
+        elements = nest.p.within(replace(nest.p.context(self.row.known), next_program=None))
         for inst in nest.members:
             if inst is not self.reduction.inst:
                 member(elements, inst, index)

@@ -41,7 +41,7 @@ def plan_runs(nest: NestLoops, part: Inside) -> Loops | None:
     assert _is_from_0(nest, part), "runs do not start late"
 
     def vector(elements: Elements, i: Value, carried: list[Value]) -> list[Value]:
-        return nest.body(elements, nest.index(part.bases, i, 2 if elements.made else 1), carried)
+        return nest.body(elements, nest.index(part.bases, i, 2 if elements.context.made else 1), carried)
 
     def emit() -> list[Value]:
         masks = [m for inst in nest.members if (m := mask_of(inst)) is not None]

@@ -7,12 +7,13 @@ evaluates masks per lane, and single elements at the end when the extent is no m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Value
 from eas.schedule.cpu.counters import Counters
-from eas.schedule.cpu.elements import Elements, Index, Known, Slot
+from eas.schedule.cpu.elements import Context, Elements, Index, Known, Slot
 from eas.schedule.cpu.loops import prefixes
 from eas.schedule.cpu.loops.lanes import choose_lanes, is_sum, widest
 from eas.schedule.cpu.loops.reductions import Reduction, plan_reduction
@@ -130,11 +131,11 @@ class NestLoops:
         return tuple(found[k] for k in range(self.rank))
 
     def elements(self, known: frozenset[Known] = frozenset()) -> Elements:
+        return self.p.within(self.context(known))
+
+    def context(self, known: frozenset[Known] = frozenset()) -> Context:
         """For vectors: what the nest itself computes may be asked for at the first lane."""
-        elements = self.p.elements(known)
-        elements.made = self.runs.made if self.lanes > 1 else {}
-        elements.is_slow = self.is_slow
-        return elements
+        return replace(self.p.context(), known_true=known, made=self.runs.made if self.lanes > 1 else {}, is_slow=self.is_slow)
 
     def may_skip(self) -> bool:
         """Whether elements may be visited out of order."""
@@ -188,8 +189,8 @@ class NestLoops:
             end = self.e.emit("sub", end, gap.length)
 
         def body(i: Value, *carried: Value) -> Sequence[Value]:
-            elements = self.elements(known) if lanes > 1 else self.p.elements(known)
-            elements.streams, elements.past = streams, past
+            context = self.context(known) if lanes > 1 else self.p.context(known)
+            elements = self.p.within(replace(context, streams=streams, past=past))
             if gap is not None:
                 i = self._behind(gap, i)
             if last is not None:

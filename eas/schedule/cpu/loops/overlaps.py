@@ -32,7 +32,7 @@ def plan_overlap(nest: NestLoops, row: Row) -> Callable[[], None] | None:
     masks = [mask_of(inst) for inst in nest.insts() if inst.op.name == "store"]
     if bounds.lanes and not (nest.p.facts.has_many_nests or nest.p.facts.is_long) and all(mask is not None and _ends(mask, row) for mask in masks):
         return lambda: _overlap(nest, row, bounds.stop(nest.extent), len(bounds.lanes) == 1)
-    if bounds.span is None or nest.p.is_very_long:
+    if bounds.span is None or nest.p.facts.is_very_long:
         return None
     return lambda: _overlap(nest, row, row.end, not bounds.lanes)
 

@@ -9,13 +9,13 @@ the others make runs, and where no divisor is large, all vectors divide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from eas.base.trampoline import reached
 from eas.base.types import Type
 from eas.ir import Inst, Trait, Value
-from eas.schedule.cpu.elements import I32, TRUE, Elements, Emitter, Index, Known, Line
+from eas.schedule.cpu.elements import I32, TRUE, Context, Elements, Emitter, Index, Known, Line
 from eas.schedule.cpu.loops.remainders import Remainders
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.masks import I64, Bounds
@@ -90,10 +90,9 @@ class Runs:
     def _mode(self, index: tuple[Index, ...], deepest: int) -> tuple[_Mode, int]:
         """Divisions of what is divided at most `deepest` times already; and how often one was."""
         mode, most = _Mode(), 0
-        elements = self.elements(frozenset())
         lines: dict[Value, Line] = {}
         depths: dict[Value, int] = {}
-        elements.lines = lines
+        elements = self.elements(frozenset(), lines)
         nothing = self.e.const(0)
         for inst in self.members:
             if inst.op.name not in _DIVISIONS or inst.out.dtype.is_float:
@@ -122,22 +121,23 @@ class Runs:
 
     def _leaves(self, elements: Elements, value: Value) -> set[Value]:
         def behind(v: Value) -> tuple[Value, ...] | None:
-            inst = elements.definition(v) if v not in elements.lines else None
+            inst = elements.definition(v) if v not in elements.context.lines else None
             return None if inst is None else inst.operands
 
         return {v for v in reached([value], lambda v: behind(v) or ()) if behind(v) is None}
 
-    def elements(self, known: frozenset[Known]) -> Elements:
-        elements = self.p.elements(known)
-        elements.made = self.made
-        return elements
+    def elements(self, known: frozenset[Known], lines: Mapping[Value, Line]) -> Elements:
+        return self.p.within(self.context(known, lines))
+
+    def context(self, known: frozenset[Known], lines: Mapping[Value, Line]) -> Context:
+        return replace(self.p.context(), known_true=known, made=self.made, lines=lines)
 
     # --- loops ------------------------------------------------------------------------------
 
     def emit(self, span: Span) -> list[Value]:
         """The loop of a span; what the reductions are after it."""
         e = self.e
-        remainders = Remainders.at_start(lambda: self.elements(frozenset()), self.lanes, self.modes[-1].divisions, span.index_at)
+        remainders = Remainders.at_start(lambda: self.elements(frozenset(), {}), self.lanes, self.modes[-1].divisions, span.index_at)
         whole = self._run(span, e.const(0), remainders)
         # Another one: a run knows its masks after it was asked.
         has_masks = bool(self._run(span, e.const(0), remainders).limits(span.masks))
@@ -184,8 +184,9 @@ class Runs:
             found = found.behind(e.emit("sub", at, i))
 
             def vector(i: Value, *values: Value) -> Sequence[Value]:
-                elements = self.elements(span.known)
-                elements.lines = found.in_lanes(elements)
+                lines: dict[Value, Line] = {}
+                elements = self.elements(span.known, lines)
+                lines.update(found.in_lanes(elements))
                 return span.body(elements, i, list(values))
 
             held = _loop(e, at, following, held, self.lanes, vector)
@@ -208,9 +209,8 @@ class _Run:
     ) -> None:
         self.runs, self.mode, self.e = runs, mode, runs.e
         self.index, self.known, self.found = index, known, found
-        self.elements = runs.elements(known)
         self.lines: dict[Value, Line] = {}
-        self.elements.lines = self.lines
+        self.elements = runs.elements(known, self.lines)
         first = tuple(ix.first() for ix in index)
         for inst, step in mode.lines.items():
             start = found.start(inst) or self.elements.apply(inst, first)[0]
@@ -284,9 +284,7 @@ class _Run:
 
         def part(chosen: frozenset[Inst]) -> list[Value]:
             def vector(i: Value, *values: Value) -> Sequence[Value]:
-                elements = self._at(start, i, lanes)
-                elements.streams = chosen
-                return body(elements, i, list(values))
+                return body(self._at(start, i, lanes, chosen), i, list(values))
 
             return _loop(e, start, stop, carried, lanes, vector)
 
@@ -325,14 +323,12 @@ class _Run:
 
         e.inst("if", [fits], {}, [e.region([], vectors), e.region([], singles)])
 
-    def _at(self, start: Value, i: Value, lanes: int) -> Elements:
+    def _at(self, start: Value, i: Value, lanes: int, streams: frozenset[Inst] = frozenset()) -> Elements:
         """Elements of the vector at i."""
-        elements = self.runs.elements(self.known)
-        if lanes == 1:
-            elements.made = {}
         since = self.e.emit("sub", i, start)
-        elements.lines = {v: Line(line.start, line.step, self._like(since, v)) for v, line in self.lines.items()}
-        return elements
+        lines = {v: Line(line.start, line.step, self._like(since, v)) for v, line in self.lines.items()}
+        context = replace(self.runs.context(self.known, lines), streams=streams)
+        return self.runs.p.within(replace(context, made={}) if lanes == 1 else context)
 
     def _like(self, since: Value, value: Value) -> Value:
         kind = Type(value.dtype)

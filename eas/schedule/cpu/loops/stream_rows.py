@@ -8,6 +8,7 @@ by one. Elements of fewer than 4 bytes cannot: their rows are whole pieces, or o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from eas.ir import Inst, Trait, Value
 from eas.schedule.cpu.elements import Known, first_lane
@@ -102,8 +103,9 @@ class StreamRow:
             high = e.emit("select", is_first, head, few)
             at = e.emit("select", is_first, zero, e.emit("sub", self.end, few))
             elements = nest.elements(self.known)
-            elements.streams, lane = self.streams, elements.lane()
-            elements.some = e.emit("and", e.emit("ge", lane, low), e.emit("lt", lane, high))
+            lane = elements.lane()
+            some = e.emit("and", e.emit("ge", lane, low), e.emit("lt", lane, high))
+            elements = elements.within(replace(elements.context, streams=self.streams, some=some))
             nest.body(elements, nest.index(self.bases, at, lanes), [])
             return ()
 

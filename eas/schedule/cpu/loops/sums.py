@@ -7,10 +7,10 @@ ones take the masks, if those in between are known to be inside: that is what th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eas.ir import Value
-from eas.schedule.cpu.elements import Elements, Index, Known
+from eas.schedule.cpu.elements import Known
 from eas.schedule.cpu.held_masks import HeldMasks
 from eas.schedule.cpu.loops.counter_ends import add_inner_masks
 from eas.schedule.cpu.loops.joint import Position, joint_loop
@@ -189,18 +189,17 @@ class _Steps:
         def body(i: Value) -> None:
             positions: list[Position] = []
             for row in self.rows:
-                elements: Elements = nest.elements(part.known)
-                elements.masks = HeldMasks(nest.p.target, part.middle, part.inside)
-                index: tuple[Index, ...] = nest.index(row, i, self.lanes)
-                positions.append((elements, index))
+                masks = HeldMasks(nest.p.target, part.middle, part.inside)
+                elements = nest.p.within(replace(nest.context(part.known), load=masks.load))
+                positions.append(Position(elements, nest.index(row, i, self.lanes), masks))
             for inst in nest.members:
                 nest.e.loc = inst.loc
                 if inst.op.name == "for":
                     joint_loop(positions, inst, frozenset(i for i in nest.sharing.loads if nest.sharing.is_shared(i, nest.rank - 2)) if nest.rank > 1 else frozenset())
                     continue
-                for elements, index in positions:
-                    member(elements, inst, index)
-            for elements, index in positions:
-                nest.keep(elements, index)
+                for at in positions:
+                    member(at.elements, inst, at.index)
+            for at in positions:
+                nest.keep(at.elements, at.index)
 
         return body
