@@ -119,7 +119,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
 @resting()
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
-    load("eas.codegen.msl.generate", "eas.codegen.msl.helpers", "eas.schedule.gpu_steps", *(f"eas.schedule.gpu.{part}" for part in ("cuts", "marks", "nests", "rows")))
+    load("eas.codegen.msl.generate", "eas.codegen.msl.helpers", "eas.schedule.gpu_steps")
     from eas.codegen.msl.generate import generate_msl
     from eas.schedule.gpu.marks import layouts_of
     from eas.schedule.gpu.target import DEFAULT

@@ -17,7 +17,7 @@ from eas.schedule.gpu.barriers import place_barriers
 from eas.schedule.gpu.direct_operands import load_operands_directly
 from eas.schedule.gpu.fit_memory import fit_memory
 from eas.schedule.gpu.fragments import dot_layouts, dot_threads
-from eas.schedule.gpu.lanes import lower_lanes
+from eas.schedule.gpu.lower import lower_lanes
 from eas.schedule.gpu.marks import mark_accesses
 from eas.schedule.gpu.promote_registers import declare_late, dissolve_loops, promote_registers
 from eas.schedule.gpu.target import MetalTarget

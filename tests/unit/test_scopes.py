@@ -9,9 +9,9 @@ import eas
 from eas import mk
 from eas.ir.text import parse_module
 from eas.schedule.cpu.lower import ProgramLowering
-from eas.schedule.gpu.lanes import Lanes, Plan
+from eas.schedule.gpu.lanes import NotVectors, Plan
+from eas.schedule.gpu.lower import LaneLowering
 from eas.schedule.gpu.target import DEFAULT
-from eas.schedule.gpu.vectors import NotVectors
 from eas.schedule.nest.scopes import ScopedTable, Scopes
 from eas.schedule.nest.statements import Statements
 
@@ -85,7 +85,7 @@ def tables(lowering):
     return {name: dict(v) if isinstance(v, dict) else set(v) for name, v in found.items()}
 
 
-@pytest.mark.parametrize("lowering", [ProgramLowering, Lanes])
+@pytest.mark.parametrize("lowering", [ProgramLowering, LaneLowering])
 def test_no_lowering_knows_more_behind_a_region(lowering, monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", "interp")
     control_region, seen = Statements._control_region, []
@@ -99,13 +99,13 @@ def test_no_lowering_knows_more_behind_a_region(lowering, monkeypatch):
 
     monkeypatch.setattr(Statements, "_control_region", compared)
     compiled = branch_kernel.compile(np.zeros(512, np.float32), np.zeros(256, np.float32), 5, N=256)
-    _ = compiled.msl if lowering is Lanes else compiled.llvm
+    _ = compiled.msl if lowering is LaneLowering else compiled.llvm
     assert set(seen) == {lowering}
 
 
 def test_a_loop_that_was_given_up_leaves_no_registers():
     """What does not work on vectors is done again on single registers; nothing of the first attempt stays."""
-    lowering = Lanes(DEFAULT, Plan(32), parse_module("kernel k() spmd {\nyield\n}"))
+    lowering = LaneLowering(DEFAULT, Plan(32), parse_module("kernel k() spmd {\nyield\n}"))
 
     def body(register):
         raise NotVectors

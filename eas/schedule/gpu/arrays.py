@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eas.base.types import Type
 from eas.ir import Value
 from eas.schedule.cpu.elements import I32
-
-if TYPE_CHECKING:
-    from eas.schedule.gpu.lanes import Lanes
+from eas.schedule.gpu.lanes import Lanes
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from eas.base.errors import Unsupported
 from eas.ir import Inst
-from eas.schedule.gpu import fragments
+from eas.schedule.gpu import matrices
 from eas.schedule.gpu import rows as lane_rows
 from eas.schedule.gpu import scan as lane_scan
 from eas.schedule.gpu.lanes import Lanes
@@ -22,8 +22,8 @@ def lower_cut(p: Lanes, inst: Inst) -> None:
 
 _CUTS: dict[str, Callable[[Lanes, Inst], None]] = {
     "device_print": lane_rows.device_print,
-    "dot": fragments.dot,
-    "dot_direct": fragments.dot,
+    "dot": matrices.dot,
+    "dot_direct": matrices.dot,
     "histogram": lane_rows.histogram,
     "scan": lane_scan.scan,
     "sort": lane_rows.sort,

@@ -1,10 +1,4 @@
-"""The Metal schedule: a program becomes a threadgroup, blocks become registers of its threads.
-
-Every nest runs over a layout: thread and register number give the element. A block that crosses nests
-stays in registers if each reader finds its elements in its own thread; otherwise it goes through
-threadgroup memory. Who reads what is known only after lowering, so a kernel is lowered again until
-the plan (where blocks live, the layouts of carried ones) holds.
-"""
+"""The state of the Metal schedule's lowering: where the elements of blocks are, in registers of threads or in threadgroup memory."""
 
 from __future__ import annotations
 
@@ -17,23 +11,19 @@ import numpy as np
 
 from eas.analysis.ranges import value_ranges
 from eas.base.dtypes import DType
-from eas.base.errors import Unsupported
 from eas.base.types import Shape, Type
-from eas.ir import Inst, IRModule, Region, Trait, Value, walk
+from eas.ir import Inst, IRModule, Region, Value, walk
 from eas.schedule.cpu.elements import I32, Context, Elements, Index, Made, Place, Slot
 from eas.schedule.cpu.members import load_at
 from eas.schedule.gpu.barriers import MemoryPlaces
 from eas.schedule.gpu.code import LaneEmitter, Table, linear_columns
-from eas.schedule.gpu.fragments import dot_layouts, move_matrices
+from eas.schedule.gpu.fragments import dot_layouts
 from eas.schedule.gpu.layouts import Layout, blocked, scan_layouts
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.gpu.vectors import NotVectors
 from eas.schedule.nest.memory import with_inner
-from eas.schedule.nest.partition import CONTROL
 from eas.schedule.nest.statements import Statements, may_overwrite
 from eas.schedule.rewrite.rereads import rereads
 
-_MAX_ROUNDS = 12
 _CONTEXT = Context(loads_strides=False)
 
 
@@ -73,27 +63,12 @@ class LaneSlot(Slot):
         return [*(s // self.shape[-1] * self.row for s in strides[:-1]), 1]
 
 
-def lower_lanes(module: IRModule, target: MetalTarget, threads: int, is_serial: bool) -> IRModule:
-    """Replace every block of a partitioned module by scalars of a thread."""
-    plan = Plan(threads, is_serial=is_serial)
-    for _ in range(_MAX_ROUNDS):
-        program, lowered = _lowered(module, target, plan)
-        wanted = program.wanted_plan()
-        if wanted.is_same(plan):
-            return lowered
-        plan = wanted
-    raise Unsupported(f"no stable layout of the blocks of {module.name} was found", loc=module.loc)
-
-
-def _lowered(module: IRModule, target: MetalTarget, plan: Plan) -> tuple[Lanes, IRModule]:
-    program = Lanes(target, plan, module)
-    body = program.program(module.body)
-    attrs = {"scheduled": "lanes", "threads": plan.threads}
-    return program, replace(module.with_body(body).with_attrs(**attrs), mode="thread")
+class NotVectors(Exception):
+    """A nest reads registers that are no neighbours; it then runs element by element."""
 
 
 class Lanes(Statements):
-    """The lowering of one program to the code of its threads."""
+    """The lowering of one program to the code of its threads: all but which rule an instruction has, which `lower.py` knows."""
 
     e: LaneEmitter
 
@@ -146,50 +121,7 @@ class Lanes(Statements):
         shared = set() if moved else self.shared  # who reads what is found again under other layouts
         return Plan(self.threads, shared, layouts, self.matrices, self.rows, self.plan.moved | moved, self.plan.is_serial)
 
-    # --- statements -------------------------------------------------------------------------
-
-    def statement(self, inst: Inst) -> None:
-        self.e.loc = inst.loc or self.e.loc
-        name = inst.op.name
-        if name == "nest":
-            from eas.schedule.gpu.nests import lower_nest
-
-            lower_nest(self, inst)
-        elif name in CONTROL:
-            self._control(inst)
-        elif name == "device_print" or any(v.shape for v in (*inst.operands, *inst.outs)):
-            self._block_statement(inst)
-        elif inst.op.has(Trait.WRITES) or (inst.op.has(Trait.EFFECT) and name != "assume"):
-            self._once(inst)
-        else:
-            self.scalar(inst)
-
-    def _block_statement(self, inst: Inst) -> None:
-        if self.is_formula(inst):
-            self.formula(inst)
-            return
-        from eas.schedule.gpu.cuts import lower_cut
-
-        lower_cut(self, inst)
-
-    def _once(self, inst: Inst) -> None:
-        """An effect of the program: the first thread does it; what it returns is told to all."""
-        operands = [self.scalar_of(v) for v in inst.operands]
-        if self.threads == 1:
-            made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
-            self.scalars.update(zip(inst.outs, made.outs, strict=True))
-            return
-        told = {out: self.memory((1,), out.dtype, out.hint) for out in inst.outs if out in self.used}
-
-        def body() -> None:
-            made = self.e.inst(inst.op.name, operands, dict(inst.attrs))
-            for out, value in zip(inst.outs, made.outs, strict=True):
-                if out in told:
-                    self.e.inst("store", [told[out], value])
-
-        self.when(self.e.emit("eq", self.tid, self.e.const(0)), body)
-        for out, pointer in told.items():
-            self.scalars[out] = self.e.emit("load", pointer)
+    # --- control flow -----------------------------------------------------------------------
 
     def when(self, condition: Value, body: Callable[[], object]) -> None:
         """if condition: body(), whose result does not matter."""
@@ -224,10 +156,6 @@ class Lanes(Statements):
             if start in makers and is_used_once and may_overwrite(region, start, old):
                 self.wanted[start] = slot
 
-    def _move(self, value: Value, slot: Slot) -> None:
-        if not self.is_same_place(self.slots.get(value), slot):
-            self.fill(slot, value)
-
     # --- simdgroup matrices -------------------------------------------------------------------
 
     def lane_slot(self, value: Value) -> LaneSlot | None:
@@ -243,8 +171,7 @@ class Lanes(Statements):
 
     def seen(self, slot: LaneSlot) -> LaneSlot:
         """How others see a finished product: as it is, or a copy in memory if they read across threads."""
-        number = self.slot_count
-        self.slot_count += 1
+        number = self.new_number()
         if number not in self.plan.shared:
             return replace(slot, number=number)
         holder = Value(Type(slot.pointer.dtype, slot.shape), slot.pointer.hint)
@@ -290,13 +217,17 @@ class Lanes(Statements):
         self.allocations += self.e.blocks.pop()
         return pointer
 
+    def new_number(self) -> int:
+        """The number of the next slot."""
+        self.slot_count += 1
+        return self.slot_count - 1
+
     def new_slot(self, shape: Shape, dtype: DType, hint: str = "") -> Slot:
         return self.slot_in(self.default_layout(shape), dtype, hint)
 
     def slot_in(self, layout: Layout, dtype: DType, hint: str = "", *, row: int = 0) -> LaneSlot:
         """A slot of a layout: in registers unless the plan says that threads read each other's."""
-        number = self.slot_count
-        self.slot_count += 1
+        number = self.new_number()
         layout = self.slot_layouts[number] = self.plan.layouts.get(number, layout)
         if self.plan.is_serial:  # one thread: an array of all elements, in order
             return LaneSlot(self.array(math.prod(layout.shape), dtype, hint), layout.shape, number, layout, False)
@@ -308,8 +239,7 @@ class Lanes(Statements):
 
     def matrices_in(self, layout: Layout, dtype: DType, hint: str) -> LaneSlot:
         """A slot of simdgroup matrices that nobody but its maker reads."""
-        number, self.slot_count = self.slot_count, self.slot_count + 1
-        return self._register_slot(number, layout, dtype, hint, is_matrices=True)
+        return self._register_slot(self.new_number(), layout, dtype, hint, is_matrices=True)
 
     def _register_slot(self, number: int, layout: Layout, dtype: DType, hint: str, *, is_matrices: bool) -> LaneSlot:
         pointer = self.array(layout.num_registers, dtype, hint, layout, is_matrices=is_matrices)
@@ -331,25 +261,6 @@ class Lanes(Statements):
             self.carried[wanted.number] = layout
         self.slots[value] = wanted
         return wanted
-
-    def fill(self, slot: Slot, value: Value) -> None:
-        from eas.schedule.gpu.nests import copy_nest
-
-        assert isinstance(slot, LaneSlot)
-        constant = self._constant(value)
-        if slot.is_matrices and constant is not None:
-            number = self.e.const(constant, Type(value.dtype))
-            self.e.inst("frag_fill", [slot.pointer, number], {"count": slot.layout.num_registers // 2})
-            return
-        if not move_matrices(self, slot, value):
-            copy_nest(self, slot, value)
-
-    def _constant(self, value: Value) -> Any:
-        """The number that a block holds everywhere, None if it is not known."""
-        inst = self.formulas.get(value)
-        while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", "permute"):
-            inst = self.formulas.get(inst.operands[0])
-        return inst["value"] if inst is not None and inst.op.name == "const" else None
 
     def shared_slot(self, value: Value, *, row: int = 0) -> LaneSlot:
         """The value in threadgroup memory, for instructions that look across threads."""
@@ -568,6 +479,30 @@ class LaneElements(Elements):
             where = self.e.add(where, self.e.const(int(base[0])))
         return self.e.emit("addptr", slot.pointer, where)
 
+    def write(self, slot: LaneSlot, index: tuple[Index, ...], element: Value, layout: Layout) -> None:
+        """Put one element into a slot: its register, or its place in threadgroup memory, once."""
+        if slot.in_registers:
+            self._write_register(slot, index, element, layout)
+            return
+        address, is_unit, varies = self.address(slot, index)
+        if varies and not is_unit:
+            raise NotVectors
+        name = "vstore" if varies else "store"
+        owner = self.p.owner(layout)
+        if owner is None:
+            self.e.inst(name, [address, element])
+        else:
+            self.p.when(owner, lambda: self.e.inst(name, [address, element]))
+
+    def _write_register(self, slot: LaneSlot, index: tuple[Index, ...], element: Value, layout: Layout) -> None:
+        registers = self.registers_of(slot, index)
+        if registers is None or not _covers(slot, layout):
+            self.p.share(slot)
+        elif not self.is_run(registers):
+            raise NotVectors
+        else:
+            self.e.inst("vstore" if self.p.vector > 1 else "store", [self.p_address(slot, registers), element])
+
     def registers_of(self, slot: LaneSlot, index: tuple[Index, ...]) -> Table | None:
         """In which register of the reading thread each element is, None if some are in other threads."""
         table = self.element_table(slot.layout, index)
@@ -591,3 +526,10 @@ class LaneElements(Elements):
                 return None
             total = total + (table << shift)
         return total
+
+
+def _covers(slot: LaneSlot, layout: Layout) -> bool:
+    """Whether writing in `layout` reaches every register of the slot, in all replicas."""
+    return slot.layout == layout or np.array_equal(
+        np.sort(slot.layout.elements(), axis=0), np.sort(layout.elements(), axis=0)
+    )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from eas.base.types import Shape
 from eas.ir import Inst, Trait, Value, walk
 from eas.schedule.cpu.elements import Index
 from eas.schedule.cpu.members import member
-from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot
+from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot, NotVectors
 from eas.schedule.gpu.layouts import Layout, contiguous
 from eas.schedule.gpu.reduce import Reduction, commutes
-from eas.schedule.gpu.vectors import NotVectors, vector_axis, vector_width
+from eas.schedule.gpu.vectors import vector_axis, vector_width
 
 
 def lower_nest(p: Lanes, nest: Inst) -> None:
@@ -286,37 +284,4 @@ class Nest:
         self.p.when(self.owner, lambda: member(elements, inst, index))
 
     def _keep(self, elements: LaneElements, value: Value, slot: LaneSlot, index: tuple[Index, ...]) -> None:
-        element = elements.at(value, index)
-        write_element(self.p, elements, slot, index, element, self.layout)
-
-
-def write_element(
-    p: Lanes, elements: LaneElements, slot: LaneSlot, index: tuple[Index, ...], element: Value, layout: Layout
-) -> None:
-    """Put one element into a slot: its register, or its place in threadgroup memory, once."""
-    if slot.in_registers:
-        registers = elements.registers_of(slot, index)
-        if registers is None or not _covers(slot, layout):
-            p.share(slot)
-            return
-        if not elements.is_run(registers):
-            raise NotVectors
-        p.e.inst("vstore" if p.vector > 1 else "store", [elements.p_address(slot, registers), element])
-        return
-    address, is_unit, varies = elements.address(slot, index)
-    if varies and not is_unit:
-        raise NotVectors
-    name = "vstore" if varies else "store"
-    owner = p.owner(layout)
-    if owner is None:
-        p.e.inst(name, [address, element])
-    else:
-        p.when(owner, lambda: p.e.inst(name, [address, element]))
-
-
-def _covers(slot: LaneSlot, layout: Layout) -> bool:
-    """Whether writing in `layout` reaches every register of the slot, in all replicas."""
-    return slot.layout == layout or np.array_equal(
-        np.sort(slot.layout.elements(), axis=0), np.sort(layout.elements(), axis=0)
-    )
-
+        elements.write(slot, index, elements.at(value, index), self.layout)

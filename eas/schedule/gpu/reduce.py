@@ -247,8 +247,6 @@ class Reduction:
                 if outer is not None:
                     p.scalars[outer] = value
             return
-        from eas.schedule.gpu.nests import write_element
-
         coordinates = p.coordinates(self.result, p.thread_parts(self.result), register)
         index = tuple(Index(c, axis=axis) for axis, c in enumerate(coordinates))
         inside = p.inside(self.result, coordinates)
@@ -257,7 +255,7 @@ class Reduction:
         def write() -> None:
             for slot, value in zip(self.slots, values, strict=False):
                 if slot is not None:
-                    write_element(p, p.elements(), slot, index, value, result)
+                    p.elements().write(slot, index, value, result)
 
         if inside is None or all(slot is None or slot.in_registers for slot in self.slots):
             write()

@@ -13,7 +13,6 @@ from eas.schedule.cpu.elements import I32, Index
 from eas.schedule.cpu.members import mask_at
 from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.gpu.layouts import Layout, bits_of
-from eas.schedule.gpu.nests import write_element
 from eas.schedule.nest.statements import moved_back, moved_last
 
 
@@ -39,9 +38,7 @@ def each_element(p: Lanes, layout: Layout, body: Callable[[LaneElements, tuple[I
 
 def shared_view(p: Lanes, pointer: Value, shape: Shape, row: int = 0) -> LaneSlot:
     """A slot over threadgroup memory (or, of one thread, its array) that is already there."""
-    number = p.slot_count
-    p.slot_count += 1
-    return LaneSlot(pointer, shape, number, p.default_layout(shape), False, row)
+    return LaneSlot(pointer, shape, p.new_number(), p.default_layout(shape), False, row)
 
 
 def work_memory(p: Lanes, count: int, dtype: dtypes.DType, hint: str) -> Value:
@@ -216,7 +213,7 @@ def _take(p: Lanes, result: Value, source: Value, numbers: LaneSlot) -> None:
 
     def put(elements: LaneElements, index: tuple[Index, ...]) -> None:
         where = Index(elements.read(numbers, index), is_general=True)
-        write_element(p, elements, slot, index, elements.read(held, (*index[:-1], where)), layout)
+        elements.write(slot, index, elements.read(held, (*index[:-1], where)), layout)
 
     each_element(p, layout, put, once=False)
 

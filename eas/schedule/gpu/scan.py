@@ -9,7 +9,6 @@ from eas.schedule.cpu.elements import Index
 from eas.schedule.gpu.arrays import LaneArrays, unrolled
 from eas.schedule.gpu.lanes import Lanes, LaneSlot
 from eas.schedule.gpu.layouts import Layout, contiguous
-from eas.schedule.gpu.nests import write_element
 from eas.schedule.gpu.reduce import Combiner, commutes
 
 _LANE_BITS = 5
@@ -188,7 +187,7 @@ class _Scan:
 
             def body() -> None:
                 for slot, value in zip(slots, values, strict=False):
-                    write_element(self.p, self.p.elements(), slot, index, value, self.layout)
+                    self.p.elements().write(slot, index, value, self.layout)
 
             if inside is None:
                 body()

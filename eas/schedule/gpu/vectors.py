@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
 from eas.ir import Inst, Value
 from eas.schedule.cpu.elements import Index
+from eas.schedule.gpu.lanes import Lanes
 from eas.schedule.gpu.layouts import Layout
-
-if TYPE_CHECKING:
-    from eas.schedule.gpu.lanes import Lanes
-    from eas.schedule.gpu.reduce import Reduction
+from eas.schedule.gpu.reduce import Reduction
 
 WIDTHS = (4, 2)  # four registers at a time if they are neighbours; the two of a simdgroup matrix are
 # What the code generator spells for vectors too; everything else runs element by element.
@@ -20,10 +17,6 @@ VECTOR_OPS = frozenset(
     {"const", "add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select", "cast", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "floor", "ceil", "addptr", "load", "store", "reduce", "yield", "arange", "broadcast", "expand_dims", "permute", "multiple_of", "max_contiguous", "max_constancy"}
 )  # fmt: skip
 VECTOR_DTYPES = frozenset({dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.i32, dtypes.u32, dtypes.i16, dtypes.u16, dtypes.i8, dtypes.u8, dtypes.bool_})  # fmt: skip
-
-
-class NotVectors(Exception):
-    """A nest reads registers that are no neighbours; it then runs element by element."""
 
 
 def vector_axis(layout: Layout, width: int) -> int | None:
