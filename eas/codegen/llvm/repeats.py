@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from eas.base.types import Type
 from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function, register_type
-from eas.ir import Inst, Region, Type, Value, walk
+from eas.ir import Inst, Region, Value, walk
 
 if TYPE_CHECKING:
     from eas.codegen.llvm.generate import Emitter
