@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from eas.base.dtypes import DType
 from eas.base.types import Space, Type
 from eas.codegen.llvm.casts import rounded
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.memory_formats import alignment, from_memory, stored_type, to_memory, when
 from eas.codegen.llvm.ops import nan_max, zero_of
 from eas.codegen.llvm.text import Reg, Text, mangled, register_type
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
-
 _RMW_INT = {"add": "add", "and": "and", "or": "or", "xor": "xor", "xchg": "xchg"}
 
 
-def atomic(kind: str) -> Callable[[Emitter, Inst, Sequence[Reg]], Reg]:
+def atomic(kind: str) -> Callable[[LlvmEmitter, Inst, Sequence[Reg]], Reg]:
     """The spelling of one kind of atomic."""
     count = 2 if kind == "cas" else 1
 
-    def spell(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+    def spell(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         t, dtype = emitter.t, inst.out.dtype
         lanes = emitter.lanes if any(r.lanes > 1 for r in operands) or emitter.lanes > 1 else 1
         wide = [t.splat(r, lanes) for r in operands]
@@ -42,7 +39,7 @@ def atomic(kind: str) -> Callable[[Emitter, Inst, Sequence[Reg]], Reg]:
     return spell
 
 
-def _lane_by_lane(emitter: Emitter, dtype: DType, wide: Sequence[Reg], count: int, result: Reg, change: Callable[[Reg, list[Reg]], Reg]) -> Reg:
+def _lane_by_lane(emitter: LlvmEmitter, dtype: DType, wide: Sequence[Reg], count: int, result: Reg, change: Callable[[Reg, list[Reg]], Reg]) -> Reg:
     """`change` of a pointer and `count` numbers in every lane of which the mask is on, if there is one."""
     t = emitter.t
     mask = wide[1 + count] if len(wide) > 1 + count else None

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-def count(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def count(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """Load, add and store per lane; a lane's copy depends on its position only."""
     t, copies = emitter.t, inst["copies"]
     counters, numbers = operands[0], t.splat(operands[1], emitter.lanes)

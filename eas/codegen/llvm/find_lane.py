@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-def lane_bits(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def lane_bits(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """Bit first + l is lane l."""
     t, bits = emitter.t, _bits(emitter.t, operands[0])
     word = bits if bits.element == "i64" else t.convert("zext", bits, "i64")

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.codegen.llvm.divide_by_scalar import can_divide_by_scalar, divide_by_scalar
+from eas.codegen.llvm.emitter import LlvmEmitter, LogFormat
 from eas.codegen.llvm.find_lane import find
-from eas.codegen.llvm.first_lanes import FirstLanes, lane_numbers
+from eas.codegen.llvm.first_lanes import lane_numbers
 from eas.codegen.llvm.memory import MEMORY
 from eas.codegen.llvm.ops import OPS
 from eas.codegen.llvm.outline import MOST, Outliner, TooLong
 from eas.codegen.llvm.private_copies import PrivateBuffer, choose_copies
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, Text, bits_of, register_type, scratch_type
-from eas.ir import Inst, IRModule, Loc, Region, Value
+from eas.ir import Inst, IRModule, Loc, Region
 from eas.ir.text import LocTable
 from eas.schedule.target import CpuTarget
 
 ENTRY = "eas_kernel"
 _ALIGN = 64
 _WHILE_WEIGHT = 500  # lines: LLVM takes seconds to express what fifty of them compute, one after the other, in closed form
-_MOST_RUNGS = 512  # lanes of a kernel that have a branch of their own
-
-
-@dataclass(frozen=True)
-class LogFormat:
-    """What a record of `device_print` holds."""
-
-    prefix: str
-    dtypes: tuple[DType, ...]
-    shapes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(eq=False)
@@ -68,15 +58,15 @@ def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False, ma
     return native
 
 
-def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long: bool, marks: LocTable | None) -> tuple[Emitter, list[str]]:
+def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long: bool, marks: LocTable | None) -> tuple[_Kernel, list[str]]:
     """The entry of a kernel and what it calls; long ones in pieces."""
-    emitter = Emitter(module, target, check_bounds)
+    emitter = _Kernel(module, target, check_bounds)
     emitter.marks = marks
     private: tuple[PrivateBuffer, ...] = module.attr("private", ())
     if not private:
         return emitter, [emitter.kernel(ENTRY, "", is_long)]
     functions = [emitter.kernel("shared", "internal ", is_long), choose_copies(emitter, ENTRY, private)]
-    other = Emitter(module, target, check_bounds)
+    other = _Kernel(module, target, check_bounds)
     other.marks = marks
     other.private = {index for index, _, _ in private}
     other.t.share(emitter.t)
@@ -85,31 +75,11 @@ def _functions(module: IRModule, target: CpuTarget, check_bounds: bool, is_long:
     return emitter, functions
 
 
-class Emitter:
-    """One kernel function. `regs` maps IR values; a value is a vector where it varies over lanes."""
+class _Kernel(LlvmEmitter):
+    """The function of a kernel: its programs, its control flow, and the tables of spellings."""
 
-    def __init__(self, module: IRModule, target: CpuTarget, check_bounds: bool) -> None:
-        self.module = module
-        self.target = target
-        self.check_bounds = check_bounds
-        self.bases: dict[Value, int] = {
-            a.value: i for i, a in enumerate(module.args) if a.is_buffer
-        }
-        self.shared: list[Inst] = []  # allocations of threadgroup memory: their numbers come after those of the arguments
-        self.logs: list[LogFormat] = []
-        self.private: set[int] = set()  # buffers that this thread has a copy of, for its atomics alone
-        self.uses_streams = False
-        self.num_rungs = 0  # of ladders
-        self.t = Text(target.has_f16)
-        self.regs: dict[Value, Reg] = {}
-        self.lanes = 1
-        self.scratch_nbytes = 0
-        self.places: list[tuple[str, Loc | None]] = []
-        self.slots: dict[str, str] = {}  # the addresses of scratch memory, by their names
-        self.outliner: Outliner | None = None  # of a long kernel
-        self.given: dict[Value, Reg] = {}  # numbers that are parameters of the function of a repeated loop
-        self.first_lanes = FirstLanes()
-        self.marks: LocTable | None = None  # places of instructions, for a text whose lines say where they are from
+    outliner: Outliner | None = None  # of a long kernel
+    marks: LocTable | None = None  # places of instructions, for a text whose lines say where they are from
 
     # --- the function ---------------------------------------------------------------------------
 
@@ -314,43 +284,6 @@ class Emitter:
             )
         )
 
-    def place(self, message: str, loc: Loc | None) -> int:
-        """The number under which an error at this instruction is reported."""
-        self.places.append((message, loc))
-        return len(self.places) - 1
-
-    def log_place(self, inst: Inst) -> int:
-        """The number of a `device_print`, under which the host finds its format."""
-        self.logs.append(LogFormat(inst["prefix"], inst["dtypes"], inst["shapes"]))
-        return len(self.logs) - 1
-
-    def _allocation(self, index: int) -> Inst | None:
-        """The threadgroup memory that a number of a buffer stands for."""
-        return self.shared[index - len(self.module.args)] if index >= len(self.module.args) else None
-
-    def buffer(self, index: int) -> Reg:
-        own = self._allocation(index)
-        return self.regs[self.module.args[index].value if own is None else own.out]
-
-    def buffer_name(self, index: int) -> str:
-        own = self._allocation(index)
-        return self.module.args[index].name if own is None else own["name"]
-
-    def buffer_size(self, index: int) -> Reg:
-        """Elements of a buffer; of arguments the host passes them behind everything else."""
-        own = self._allocation(index)
-        if own is not None:
-            return self.t.number(own["size"], "i64")
-        at = self.t.let(
-            f"getelementptr i64, ptr %args, i64 {len(self.module.args) + 5 + index}", "ptr", 1
-        )
-        return self.t.let(f"load i64, {at}", "i64", 1)
-
-    def ladder(self, symbol: str, operands: Sequence[Reg], body: Callable[..., Reg | None], result: Reg | None = None) -> Reg | None:
-        """Write a branch per lane here, or call a function that has them: LLVM takes long for thousands of branches."""
-        self.num_rungs += max(r.lanes for r in operands)
-        return body(*operands) if self.num_rungs <= _MOST_RUNGS else self.t.call_helper(symbol, operands, body, result)
-
     # --- structure ------------------------------------------------------------------------------
 
     def _program_id(self, inst: Inst) -> None:
@@ -474,13 +407,6 @@ class Emitter:
         t.lines[at] = "\n".join(_phi(p, a, before, b, t.block) for p, a, b in edges)
         t.label(done)
         self.regs.update(zip(inst.outs, phis, strict=True))
-
-    def same_bases(self, inits: Sequence[Value], *others: Sequence[Value]) -> None:
-        """A carried pointer stays in the buffer it started in."""
-        for values in others:
-            for init, value in zip(inits, values, strict=True):
-                if init in self.bases:
-                    self.bases[value] = self.bases[init]
 
     def _while(self, inst: Inst) -> None:
         t = self.t

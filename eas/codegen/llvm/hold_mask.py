@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text
 from eas.ir import Inst
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 _LANES = 8  # words of an AVX2 register
 
 
-def hold_mask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def hold_mask(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """A word per lane behind an empty line of assembly: LLVM packs bits that it sees through wherever a block ends."""
     t, (mask,) = emitter.t, operands
     words = t.convert("sext", mask, "i32")

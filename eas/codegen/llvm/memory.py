@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eas.base.dtypes import DType
 from eas.base.types import Type
 from eas.codegen.llvm import near_lanes, strided
 from eas.codegen.llvm.atomics import atomic
 from eas.codegen.llvm.count_lanes import count
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.find_lane import lane_bits
 from eas.codegen.llvm.first_lanes import first_lanes
 from eas.codegen.llvm.hold_mask import hold_mask, is_on, load_around
@@ -47,16 +48,10 @@ from eas.codegen.llvm.text import (
 from eas.codegen.llvm.vector_scan import vscan
 from eas.ir import Inst, Trait
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
-
-
-
-
 _ACCESS_WEIGHT = 4  # lines: LLVM compares the accesses of a block with each other
 
 
-def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def _addptr(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     t = emitter.t
     pointer, offset = operands
     if offset.element != "i64":
@@ -74,7 +69,7 @@ def _addptr(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     )
 
 
-def _ask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _ask(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """Every line that the lanes will read."""
     t, locality = emitter.t, 4 - inst["level"]  # of LLVM: 3 is L1, 2 is L2
     t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
@@ -84,7 +79,7 @@ def _ask(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ..
     return ()
 
 
-def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def _vload(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """Neighbouring elements, one per lane.
 
     Where no lane is on, the address is often outside of the buffer: processors are very slow to
@@ -132,7 +127,7 @@ def _vload(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     return value if other is None or is_plain else t.select(mask, value, other)
 
 
-def _vstore(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _vstore(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     t, lanes = emitter.t, emitter.lanes
     pointer, kind = operands[0], inst.operands[0].type
     value = to_memory(t, t.splat(operands[1], lanes), kind)
@@ -163,7 +158,7 @@ def _masked_store(t: Text, kind: Type, pointer: Reg, value: Reg, mask: Reg) -> N
     t.line(f"call void {symbol}({value}, {pointer}, i32 {alignment(kind)}, {mask})")
 
 
-def _load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def _load(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """One address, or one per lane."""
     t, kind = emitter.t, inst.operands[0].type
     lanes = max(r.lanes for r in operands)
@@ -197,7 +192,7 @@ def _gather(t: Text, kind: Type, pointers: Reg, mask: Reg | None, other: Reg | N
     return value if other is None else t.select(active, value, t.splat(other, lanes))
 
 
-def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _store(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     t, kind = emitter.t, inst.operands[0].type
     lanes = max(r.lanes for r in operands)
     value = to_memory(t, t.splat(operands[1], lanes), kind)
@@ -221,7 +216,7 @@ def _store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, 
     return ()
 
 
-def _stride_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+def _stride_load(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     kind, (pointer, step, *masks) = inst.operands[0].type, operands
     if masks:
         return _stride_load_some(emitter, inst, pointer, step, masks)
@@ -231,7 +226,7 @@ def _stride_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     return from_memory(emitter.t, raw, kind)
 
 
-def _stride_load_some(emitter: Emitter, inst: Inst, pointer: Reg, step: Reg, masks: Sequence[Reg]) -> Any:
+def _stride_load_some(emitter: LlvmEmitter, inst: Inst, pointer: Reg, step: Reg, masks: Sequence[Reg]) -> Any:
     """As `_vload`, of elements further apart."""
     t, lanes, kind, attrs = emitter.t, emitter.lanes, inst.operands[0].type, dict(inst.attrs)
     element = stored_type(kind)
@@ -252,7 +247,7 @@ def _stride_load_some(emitter: Emitter, inst: Inst, pointer: Reg, step: Reg, mas
     return t.let(f"phi {nothing.type} [ {other.text}, %{skipped} ], [ {found[0].text}, %{loaded} ]", element, lanes)
 
 
-def _near_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+def _near_load(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     """`near_load`, or `table_load`, which has a count."""
     t, kind, (pointer, index, *count) = emitter.t, inst.operands[0].type, operands
     element, align = stored_type(kind), alignment(kind)
@@ -278,7 +273,7 @@ def _near_load(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     return t.let(f"phi {found[0].type} {phi}", element, emitter.lanes)
 
 
-def _stride_store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+def _stride_store(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     kind, (pointer, step, value) = inst.operands[0].type, operands
     if emitter.check_bounds:
         return _checked_store(emitter, inst, [_spread(emitter, kind, pointer, step), value])
@@ -287,7 +282,7 @@ def _stride_store(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
     return ()
 
 
-def _spread(emitter: Emitter, kind: Type, pointer: Reg, step: Reg) -> Reg:
+def _spread(emitter: LlvmEmitter, kind: Type, pointer: Reg, step: Reg) -> Reg:
     """The address of each lane."""
     t, lanes = emitter.t, emitter.lanes
     numbers = Reg("<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">", "i64", lanes)
@@ -295,7 +290,7 @@ def _spread(emitter: Emitter, kind: Type, pointer: Reg, step: Reg) -> Reg:
     return t.let(f"getelementptr {stored_type(kind)}, {pointer}, {offset}", "ptr", lanes)
 
 
-def _guarded_load(emitter: Emitter, kind: Type, pointer: Reg, mask: Reg, other: Reg | None) -> Reg:
+def _guarded_load(emitter: LlvmEmitter, kind: Type, pointer: Reg, mask: Reg, other: Reg | None) -> Reg:
     t, element = emitter.t, stored_type(kind)
     found: list[Reg] = []
 
@@ -312,7 +307,7 @@ def _guarded_load(emitter: Emitter, kind: Type, pointer: Reg, mask: Reg, other: 
     return t.let(text, default.element, 1)
 
 
-def _guarded_store(emitter: Emitter, kind: Type, pointer: Reg, value: Reg, mask: Reg) -> None:
+def _guarded_store(emitter: LlvmEmitter, kind: Type, pointer: Reg, value: Reg, mask: Reg) -> None:
     when(
         emitter, mask, lambda: emitter.t.line(f"store {value}, {pointer}, align {alignment(kind)}")
     )
@@ -321,7 +316,7 @@ def _guarded_store(emitter: Emitter, kind: Type, pointer: Reg, value: Reg, mask:
 # --- messages -----------------------------------------------------------------------------------
 
 
-def _device_assert(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _device_assert(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """The first lane that fails wins the error record; the program goes on."""
     t = emitter.t
     lanes = max(r.lanes for r in operands)
@@ -334,7 +329,7 @@ def _device_assert(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tup
     return ()
 
 
-def _vany(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def _vany(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     flags = operands[0]
     return flags if flags.lanes == 1 else _any(emitter.t, flags)
 
@@ -346,7 +341,7 @@ def _any(t: Text, flags: Reg) -> Reg:
 
 
 def report(
-    emitter: Emitter, failed: Reg, kind: int, place: int, details: Sequence[Any] = ()
+    emitter: LlvmEmitter, failed: Reg, kind: int, place: int, details: Sequence[Any] = ()
 ) -> None:
     """Fill the error record unless somebody was first: {i32 flag, i32 kind, i64 place, i64 a, b, c}."""
     t = emitter.t
@@ -370,7 +365,7 @@ def report(
     when(emitter, failed, body)
 
 
-def _log(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _log(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """A record {i64 nbytes, i64 place, i64 program, values padded to 8} in the host's log, if it fits.
 
     The log starts with {i64 capacity, i64 used}; what does not fit is only counted in `used`.
@@ -414,11 +409,11 @@ def _slot_nbytes(dtype: DType, shape: tuple[int, ...]) -> int:
 
 
 def _checked(
-    spell: Callable[[Any, Inst, Sequence[Reg]], Any], values: int
-) -> Callable[[Any, Inst, Sequence[Reg]], Any]:
+    spell: Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any], values: int
+) -> Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any]:
     """With `EAS_CHECK_BOUNDS`, lanes outside of the buffer are reported and masked off."""
 
-    def checked(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Any:
+    def checked(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Any:
         base = emitter.bases.get(inst.operands[0]) if emitter.check_bounds else None
         if base is None:
             return spell(emitter, inst, operands)
@@ -450,7 +445,7 @@ def _checked(
     return checked
 
 
-def _report_lanes(emitter: Emitter, inst: Inst, base: int, wrong: Reg, index: Reg) -> None:
+def _report_lanes(emitter: LlvmEmitter, inst: Inst, base: int, wrong: Reg, index: Reg) -> None:
     """Report the first lane that is outside."""
     t = emitter.t
     kind = 3 if inst.op.has(Trait.WRITES) else 2
@@ -472,7 +467,7 @@ def _report_lanes(emitter: Emitter, inst: Inst, base: int, wrong: Reg, index: Re
 
 
 _checked_load, _checked_store = _checked(_load, 0), _checked(_store, 1)
-MEMORY: dict[str, Callable[[Any, Inst, Sequence[Reg]], Any]] = {
+MEMORY: dict[str, Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
     "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,

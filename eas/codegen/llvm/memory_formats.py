@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from eas.base.types import Space, Type
 from eas.codegen.llvm.casts import decode, encode
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text, memory_type, scratch_type
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 
 def stored_type(pointer: Type) -> str:
@@ -45,7 +42,7 @@ def to_memory(t: Text, value: Reg, kind: Type) -> Reg:
     return encode(t, value, kind.dtype)
 
 
-def when(emitter: Emitter, condition: Reg, body: Callable[[], None]) -> tuple[str, str]:
+def when(emitter: LlvmEmitter, condition: Reg, body: Callable[[], None]) -> tuple[str, str]:
     """`if (condition) body()`; returns the blocks that reach the end, without and with the body."""
     t = emitter.t
     before, inside, after = t.block, t.new_label("when"), t.new_label("after")
@@ -58,7 +55,7 @@ def when(emitter: Emitter, condition: Reg, body: Callable[[], None]) -> tuple[st
     return before, last
 
 
-def either(emitter: Emitter, condition: Reg, yes: Callable[[], None], no: Callable[[], None]) -> list[str]:
+def either(emitter: LlvmEmitter, condition: Reg, yes: Callable[[], None], no: Callable[[], None]) -> list[str]:
     """`if (condition) yes() else no()`; returns the blocks that reach the end."""
     t, ends = emitter.t, list[str]()
     labels = [t.new_label(hint) for hint in ("yes", "no", "after")]

@@ -7,16 +7,13 @@ parameters of the same names, and what is read after it is returned and gets its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
 from eas.codegen.llvm.ops import LOOK_AT_NUMBERS, Spelling
 from eas.codegen.llvm.repeats import Repeats
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function
 from eas.ir import Inst, Region, Trait, Value, walk
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 MOST = 15_000  # weight of a kernel that is one function
 _PIECE = 3000  # weight of one of several functions, at least
@@ -32,7 +29,7 @@ class TooLong(Exception):
 class Outliner:
     """Moves what an emitter has written into a function as soon as it is long enough."""
 
-    def __init__(self, emitter: Emitter, symbol: str) -> None:
+    def __init__(self, emitter: LlvmEmitter, symbol: str) -> None:
         self.emitter, self.t = emitter, emitter.t
         self.symbol, self.count = symbol, 0
         self.repeats = Repeats(emitter, symbol)

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.memory_formats import when
 from eas.codegen.llvm.text import Reg, Text, bits_of, mangled
 from eas.ir import Inst
 from eas.schedule.target import ALIASING_NBYTES, STREAM_NBYTES, UNDER_WAY_NBYTES
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-
-def store_past(emitter: Emitter, value: Reg, pointer: Reg) -> None:
+def store_past(emitter: LlvmEmitter, value: Reg, pointer: Reg) -> None:
     """Store past the cache, in pieces of 16 bytes."""
     emitter.uses_streams = True
     for piece, at in zip(_pieces(emitter.t, value), _places(emitter.t, value, pointer), strict=True):
         emitter.t.line(f"store {piece}, {at}, align {STREAM_NBYTES}, !nontemporal !0")
 
 
-def store_single_past(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
+def store_single_past(emitter: LlvmEmitter, value: Reg, pointer: Reg, mask: Reg) -> None:
     """Store the lanes of a mask past the cache, one by one; those of fewer than 4 bytes do not get there."""
     emitter.uses_streams = True
     emitter.ladder(f"store_singly_{mangled(value)}", (value, pointer, mask), lambda *parts: _singly(emitter, *parts))
 
 
-def _singly(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
+def _singly(emitter: LlvmEmitter, value: Reg, pointer: Reg, mask: Reg) -> None:
     t = emitter.t
     for lane in range(value.lanes):
 
@@ -40,7 +36,7 @@ def _singly(emitter: Emitter, value: Reg, pointer: Reg, mask: Reg) -> None:
 
 
 def store_some_past(
-    emitter: Emitter, allowed: Reg, operands: tuple[Reg, Reg, Reg], align: int, store_some: Callable[[Reg, Reg, Reg], None]
+    emitter: LlvmEmitter, allowed: Reg, operands: tuple[Reg, Reg, Reg], align: int, store_some: Callable[[Reg, Reg, Reg], None]
 ) -> None:
     """Store the lanes of a mask: past the cache where that is allowed and all lanes of a piece are on.
 
@@ -59,7 +55,7 @@ def store_some_past(
     t.label(after)
 
 
-def _whole_pieces(emitter: Emitter, operands: tuple[Reg, ...], store_some: Callable[[Reg, Reg, Reg], None]) -> None:
+def _whole_pieces(emitter: LlvmEmitter, operands: tuple[Reg, ...], store_some: Callable[[Reg, Reg, Reg], None]) -> None:
     t, (value, pointer, mask) = emitter.t, operands
     pieces, masks = _pieces(t, value), _pieces(t, mask, _in_piece(value))
     for piece, some, at in zip(pieces, masks, _places(t, value, pointer), strict=True):
@@ -74,7 +70,7 @@ def _whole_pieces(emitter: Emitter, operands: tuple[Reg, ...], store_some: Calla
         t.label(end)
 
 
-def can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def can_stream(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """Whether the address is aligned, and the buffer larger than the cache."""
     t = emitter.t
     base = emitter.bases.get(inst.operands[0])
@@ -85,7 +81,7 @@ def can_stream(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     return t.op("and", t.compare("icmp eq", low, t.like(0, low)), _is_large(emitter, inst, base))
 
 
-def is_apart(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def is_apart(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """Whether no load is behind the stores by fewer bytes than are under way, in any two pages.
 
     Such a load looks like one of what is being stored, and waits until the store has reached memory.
@@ -99,7 +95,7 @@ def is_apart(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     return result
 
 
-def stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def stream_head(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """How many elements are before the first that is aligned; -1 if the cache is the better place."""
     t = emitter.t
     base = emitter.bases.get(inst.operands[0])
@@ -115,7 +111,7 @@ def stream_head(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     return t.select(allowed, head, t.like(-1, head))
 
 
-def _is_large(emitter: Emitter, inst: Inst, base: int) -> Reg:
+def _is_large(emitter: LlvmEmitter, inst: Inst, base: int) -> Reg:
     size = emitter.buffer_size(base)
     least = emitter.target.stream_nbytes // inst.operands[0].dtype.nbytes
     return emitter.t.compare("icmp sge", size, emitter.t.like(least, size))

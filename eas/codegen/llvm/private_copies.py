@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eas.base.dtypes import DType
 from eas.codegen.llvm.atomics import atomic_step
 from eas.codegen.llvm.counted_loops import Loops, number
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text, bits_of, memory_type
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 PrivateBuffer = tuple[int, str, int]  # argument, what its atomics do, elements that a program changes
 
 
-def choose_copies(emitter: Emitter, symbol: str, private: Sequence[PrivateBuffer]) -> str:
+def choose_copies(emitter: LlvmEmitter, symbol: str, private: Sequence[PrivateBuffer]) -> str:
     """The entry of a kernel of two functions, `shared` and `private`: the second where copies are small and pay."""
     return _Copies(emitter, private).function(symbol, emitter.t)
 
 
 class _Copies(Loops):
-    def __init__(self, emitter: Emitter, private: Sequence[PrivateBuffer]) -> None:
+    def __init__(self, emitter: LlvmEmitter, private: Sequence[PrivateBuffer]) -> None:
         super().__init__()
         self.args, self.private, self.scratch_nbytes = emitter.module.args, private, emitter.scratch_nbytes
         self.copy_nbytes = emitter.target.copy_nbytes

@@ -10,15 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eas.base.types import Type
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.free_names import AROUND, defined_names, free_names
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, function, register_type
 from eas.ir import Inst, Region, Value, walk
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 _FEWEST = 4  # loops that are worth a function
 _MOST_PASSED = 24  # parameters of one
@@ -86,7 +84,7 @@ class _Made:
 class Repeats:
     """The groups of a module, and the functions written so far."""
 
-    def __init__(self, emitter: Emitter, symbol: str) -> None:
+    def __init__(self, emitter: LlvmEmitter, symbol: str) -> None:
         self.emitter, self.t, self.symbol = emitter, emitter.t, symbol
         self.numbers = {i.out: (i["value"],) for i in walk(emitter.module.body) if i.op.name == "const"}
         self.loops: dict[Inst, _Loop] = {}

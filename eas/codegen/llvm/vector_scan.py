@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.text import Reg, Text
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-def vscan(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> list[Reg]:
+def vscan(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> list[Reg]:
     """The prefixes behind what came before, and the total so far, which waits for one combine only."""
     t, lanes, region = emitter.t, emitter.lanes, inst.regions[0]
     value, before = (t.splat(r, lanes) for r in operands)

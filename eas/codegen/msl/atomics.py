@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.base.types import Space
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.text import Expr, call
 from eas.codegen.msl.types import SPACES, literal, type_name, unsigned_name
 from eas.ir import Inst, Value
-
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
 _RELAXED = "memory_order_relaxed"
 _FETCH = {"add": "fetch_add", "max": "fetch_max", "min": "fetch_min", "and": "fetch_and", "or": "fetch_or", "xor": "fetch_xor", "xchg": "exchange"}
 
 
-def atomic(m: Emitter, inst: Inst) -> None:
+def atomic(m: MslEmitter, inst: Inst) -> None:
     """The old value; masked-off lanes touch nothing and get 0."""
     kind = inst.op.name.removeprefix("atomic_")
     values = 2 if kind == "cas" else 1
@@ -40,7 +36,7 @@ def atomic(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"if ({condition.text}) {m.exprs[inst.out].text} = {done.text};")
 
 
-def _update(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
+def _update(m: MslEmitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
     pointer = inst.operands[0]
     dtype, space = pointer.dtype, pointer.type.space
     if dtype.bits == 64 and not (space is Space.DEVICE and m.target.has_ulong_atomics):
@@ -55,7 +51,7 @@ def _update(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | Non
     return _by_exchange(m, inst, kind, xs, mask)
 
 
-def _native_word(kind: str, dtype: DType, space: Space, m: Emitter) -> str | None:
+def _native_word(kind: str, dtype: DType, space: Space, m: MslEmitter) -> str | None:
     """The atomic type that Metal updates in one step, or None."""
     if kind == "cas" or dtype.bits < 32:
         return None
@@ -82,7 +78,7 @@ def _back(text: str, dtype: DType, word: str) -> str:
     return f"as_type<{type_name(dtype)}>({text})" if dtype.is_float else f"{type_name(dtype)}({text})"
 
 
-def _wide(m: Emitter, inst: Inst, kind: str, x: Expr, mask: Value | None) -> Expr:
+def _wide(m: MslEmitter, inst: Inst, kind: str, x: Expr, mask: Value | None) -> Expr:
     """What a target without all 64-bit atomics has: min and max of unsigned numbers, whose old value nobody gets."""
     pointer = inst.operands[0]
     dtype, space = pointer.dtype, pointer.type.space
@@ -99,7 +95,7 @@ def _wide(m: Emitter, inst: Inst, kind: str, x: Expr, mask: Value | None) -> Exp
     return Expr(f"atomic_{kind}_explicit({target}, {x.text}, {_RELAXED})", weight=1)
 
 
-def _by_exchange(m: Emitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
+def _by_exchange(m: MslEmitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
     """A call of a helper that retries until nobody came between."""
     pointer = inst.operands[0]
     dtype, space = pointer.dtype, SPACES[pointer.type.space]

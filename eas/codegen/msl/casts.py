@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.helpers import Helper, maker
 from eas.codegen.msl.text import Expr, call, infix
 from eas.codegen.msl.types import literal, type_name
 
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
-
-def cast(m: Emitter, x: Expr, source: DType, target: DType) -> Expr:
+def cast(m: MslEmitter, x: Expr, source: DType, target: DType) -> Expr:
     """The value as another type, as `numerics.cast` defines it."""
     if source is target:
         return x
@@ -41,7 +38,7 @@ def cast(m: Emitter, x: Expr, source: DType, target: DType) -> Expr:
     return call(type_name(target, x.lanes), x)
 
 
-def _to_integer(m: Emitter, x: Expr, source: DType, target: DType) -> Expr:
+def _to_integer(m: MslEmitter, x: Expr, source: DType, target: DType) -> Expr:
     if not source.is_float:
         return call(type_name(target, x.lanes), x)
     if source is not dtypes.f32:

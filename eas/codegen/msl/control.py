@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.text import ADD, ORDER, Expr, call, named, prefix
 from eas.codegen.msl.types import type_name
 from eas.ir import Inst, Region, Value
 
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
-
-def _for(m: Emitter, inst: Inst) -> None:
+def _for(m: MslEmitter, inst: Inst) -> None:
     """Python's range. A last step that would leave the type must stop the loop: `addsat` does."""
     start, end, step = (_settled(m, v, wish) for v, wish in zip(inst.operands[:3], ("start", "end", "step"), strict=True))
     variables = _carry(m, inst, inst.operands[3:], inst.regions[0].params[1:])
@@ -24,7 +21,7 @@ def _for(m: Emitter, inst: Inst) -> None:
         _counted(m, inst, head, i, variables)
 
 
-def _range(m: Emitter, inst: Inst, i: str, end: Expr, step: Expr) -> str:
+def _range(m: MslEmitter, inst: Inst, i: str, end: Expr, step: Expr) -> str:
     """Test and step of a loop."""
     last, by = m.range_of(inst.operands[1]), m.range_of(inst.operands[2])
     limits = inst.operands[0].dtype
@@ -43,7 +40,7 @@ def _range(m: Emitter, inst: Inst, i: str, end: Expr, step: Expr) -> str:
     return f"{test}; {update}"
 
 
-def _loop(m: Emitter, inst: Inst) -> None:
+def _loop(m: MslEmitter, inst: Inst) -> None:
     """A loop that the schedule made: from start to end in steps of `lanes`."""
     attrs = dict(inst.attrs)
     start, end = (_settled(m, v, wish) for v, wish in zip(inst.operands[:2], ("start", "end"), strict=True))
@@ -60,7 +57,7 @@ def _loop(m: Emitter, inst: Inst) -> None:
     m.lanes = outer
 
 
-def _counted(m: Emitter, inst: Inst, head: str, counter: str, variables: Sequence[Expr]) -> None:
+def _counted(m: MslEmitter, inst: Inst, head: str, counter: str, variables: Sequence[Expr]) -> None:
     (body,) = inst.regions
     m.exprs[body.params[0]] = named(counter)
     m.exprs.update(zip(body.params[1:], variables, strict=True))
@@ -69,13 +66,13 @@ def _counted(m: Emitter, inst: Inst, head: str, counter: str, variables: Sequenc
     _deliver(m, inst, variables)
 
 
-def _deliver(m: Emitter, inst: Inst, variables: Sequence[Expr]) -> None:
+def _deliver(m: MslEmitter, inst: Inst, variables: Sequence[Expr]) -> None:
     """What a region carried is afterwards in the variables that it went around in."""
     m.exprs.update(zip(inst.outs, variables, strict=True))
     m.owned.update(inst.outs)
 
 
-def _while(m: Emitter, inst: Inst) -> None:
+def _while(m: MslEmitter, inst: Inst) -> None:
     test, body = inst.regions
     variables = _carry(m, inst, inst.operands, body.params)
     for region in inst.regions:
@@ -91,7 +88,7 @@ def _while(m: Emitter, inst: Inst) -> None:
     _deliver(m, inst, variables)
 
 
-def _if(m: Emitter, inst: Inst) -> None:
+def _if(m: MslEmitter, inst: Inst) -> None:
     """A side without statements of its own gives the variables their first values."""
     condition = m.use(inst.operands[0])
     then, other = inst.regions
@@ -109,7 +106,7 @@ def _opposite(condition: Expr) -> str:
     return condition.text.replace(f" {condition.operator} ", f" {_OPPOSITE[condition.operator]} ", 1)
 
 
-def _branch(m: Emitter, inst: Inst, condition: Expr, sides: Sequence[Region], held: Value | None) -> None:
+def _branch(m: MslEmitter, inst: Inst, condition: Expr, sides: Sequence[Region], held: Value | None) -> None:
     then, other = sides
     is_one_sided = len(other.body) == 1
     firsts = [m.exprs[v] for v in other.yields] if is_one_sided else [None] * len(inst.outs)
@@ -140,7 +137,7 @@ def _branch(m: Emitter, inst: Inst, condition: Expr, sides: Sequence[Region], he
     _deliver(m, inst, variables)
 
 
-def _settled(m: Emitter, value: Value, wish: str) -> Expr:
+def _settled(m: MslEmitter, value: Value, wish: str) -> Expr:
     """A bound of a loop, which is evaluated each time around: nothing dearer than a variable."""
     expr = m.use(value)
     if expr.weight <= 1 and not expr.reads:
@@ -154,7 +151,7 @@ def _settled(m: Emitter, value: Value, wish: str) -> Expr:
     return m.exprs[value]
 
 
-def _carry(m: Emitter, inst: Inst, inits: Sequence[Value], params: Sequence[Value]) -> list[Expr]:
+def _carry(m: MslEmitter, inst: Inst, inits: Sequence[Value], params: Sequence[Value]) -> list[Expr]:
     """One variable for each value that goes around."""
     variables = []
     for init, param, out in zip(inits, params, inst.outs, strict=True):
@@ -169,12 +166,12 @@ def _carry(m: Emitter, inst: Inst, inits: Sequence[Value], params: Sequence[Valu
     return variables
 
 
-def _spread(m: Emitter, x: Expr, value: Value, lanes: int) -> Expr:
+def _spread(m: MslEmitter, x: Expr, value: Value, lanes: int) -> Expr:
     """An expression as a vector of so many lanes."""
     return x if x.lanes == lanes else replace(call(type_name(value.dtype, lanes), x), lanes=lanes)
 
 
-def _assign(m: Emitter, variables: Sequence[Expr], values: Sequence[Expr], yields: Sequence[Value]) -> None:
+def _assign(m: MslEmitter, variables: Sequence[Expr], values: Sequence[Expr], yields: Sequence[Value]) -> None:
     """All variables at once: one that another value still reads is copied first."""
     moves = [(v.text, _spread(m, x, y, v.lanes), y) for v, x, y in zip(variables, values, yields, strict=True) if v.text != x.text]
     for k, (_, x, y) in enumerate(moves):
@@ -191,12 +188,12 @@ def _assign(m: Emitter, variables: Sequence[Expr], values: Sequence[Expr], yield
 _UPDATES = frozenset(("+", "-", "*", "/", "&", "|", "^", "<<", ">>"))
 
 
-def _sync(m: Emitter, inst: Inst) -> None:
+def _sync(m: MslEmitter, inst: Inst) -> None:
     flags = " | ".join(f"mem_flags::mem_{space}" for space in inst["spaces"])
     m.lines.add(f"threadgroup_barrier({flags or 'mem_flags::mem_none'});")
 
 
-def _barrier(m: Emitter, inst: Inst) -> None:
+def _barrier(m: MslEmitter, inst: Inst) -> None:
     """Threadgroup memory, and device memory where the kernel could see what it wrote there."""
     sees_own = [a.name for a in m.module.args if a.name in m.written and (a.name in m.read or not a.attr("noalias"))]
     has_memory = any(other.op.name == "alloc_tg" for other in m.module.body.body)
@@ -205,10 +202,10 @@ def _barrier(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"threadgroup_barrier({' | '.join(flags)});")
 
 
-def _assume(m: Emitter, inst: Inst) -> None:
+def _assume(m: MslEmitter, inst: Inst) -> None:
     """A promise to our analyses; the Metal compiler gets nothing from it."""
 
 
-CONTROL: dict[str, Callable[[Emitter, Inst], None]] = {
+CONTROL: dict[str, Callable[[MslEmitter, Inst], None]] = {
     "for": _for, "while": _while, "if": _if, "loop": _loop, "barrier": _barrier, "sync": _sync, "assume": _assume,
 }  # fmt: skip

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from eas.base.types import Space
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.text import ADD, MUL, Expr, Lines, named
 from eas.codegen.msl.types import type_name
 from eas.ir import Arg, Inst, Value
-
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
 _SIDE = 8
 _MOST_UNROLLED = 8  # steps of k
 
 
-def holds_matrices(m: Emitter, pointer: Value) -> bool:
+def holds_matrices(m: MslEmitter, pointer: Value) -> bool:
     """Whether a pointer points into an array of simdgroup matrices."""
     base = m.bases[pointer]
     return isinstance(base, Value) and m.origin[base].op.name == "fragments"
@@ -40,13 +37,13 @@ inline thread {t}2 &elements(thread simdgroup_{t}8x8 &matrix) {{
 }}"""
 
 
-def elements(m: Emitter, pointer: Value) -> str:
+def elements(m: MslEmitter, pointer: Value) -> str:
     """Both elements that this lane holds of the matrix behind a pointer, to be read or assigned."""
     base, offset = m.pointer(pointer)
     return _both(m, pointer, f"{base.text}[{quotient(offset, 2)}]")
 
 
-def _both(m: Emitter, pointer: Value, matrix: str) -> str:
+def _both(m: MslEmitter, pointer: Value, matrix: str) -> str:
     t = type_name(pointer.dtype)
     ours = m.library.add(f"elements:{t}", _ELEMENTS.format(t=t))
     return f"{ours}({matrix})"
@@ -59,20 +56,20 @@ def quotient(offset: Expr | None, n: int) -> str:
     return str(int(offset.text) // n) if offset.text.isdigit() else f"{offset.at(MUL)} / {n}"
 
 
-def _fragments(m: Emitter, inst: Inst) -> None:
+def _fragments(m: MslEmitter, inst: Inst) -> None:
     name = m.scope.claim(inst.out.hint or "acc")
     m.lines.add(f"simdgroup_{type_name(inst['dtype'])}8x8 {name}[{inst['size'] // 2}];")
     m.exprs[inst.out] = named(name)
 
 
-def _fill(m: Emitter, inst: Inst) -> None:
+def _fill(m: MslEmitter, inst: Inst) -> None:
     pointer, value = inst.operands
     acc, what = _matrix(m, pointer), m.use(value)
     with _each(m, inst["count"], "i") as i:
         m.lines.add(f"{acc(i)} = make_filled_simdgroup_matrix<{type_name(value.dtype)}, 8, 8>({what.text});")
 
 
-def _matrix(m: Emitter, pointer: Value) -> Callable[[str], str]:
+def _matrix(m: MslEmitter, pointer: Value) -> Callable[[str], str]:
     """The text of the matrix that is some matrices behind a pointer."""
     base, offset = m.pointer(pointer)
     if offset is None:
@@ -81,7 +78,7 @@ def _matrix(m: Emitter, pointer: Value) -> Callable[[str], str]:
 
 
 @contextmanager
-def _each(m: Emitter, count: int, wish: str, step: int = 1, unroll: bool = True) -> Iterator[str]:
+def _each(m: MslEmitter, count: int, wish: str, step: int = 1, unroll: bool = True) -> Iterator[str]:
     """An unrolled loop over a counter; none where there is one step only."""
     if count == 1:
         yield "0"
@@ -109,7 +106,7 @@ def _times(count: str, factor: str) -> str:
     return count if factor == "1" else f"{count} * {factor}"
 
 
-def _mma(m: Emitter, inst: Inst) -> None:
+def _mma(m: MslEmitter, inst: Inst) -> None:
     """Column by column of a and row by row of b: their matrices are loaded once for each step of k."""
     acc, a, b, a_row, b_row = inst.operands
     down, across, deep = inst["tiles"]
@@ -134,13 +131,13 @@ def _mma(m: Emitter, inst: Inst) -> None:
             m.lines.add(f"simdgroup_multiply_accumulate({target}, {lefts(i)}, {rights(j)}, {target});")
 
 
-def _tiles(m: Emitter, operand: Value, name: str, count: int) -> Callable[[str], str]:
+def _tiles(m: MslEmitter, operand: Value, name: str, count: int) -> Callable[[str], str]:
     """Declare the matrices of an operand that are in use; tells how each is said."""
     m.lines.add(f"simdgroup_{type_name(operand.dtype)}8x8 {name}{'' if count == 1 else f'[{count}]'};")
     return lambda i: name if count == 1 else f"{name}[{i}]"
 
 
-def _corner(m: Emitter, pointer: Value) -> Expr:
+def _corner(m: MslEmitter, pointer: Value) -> Expr:
     """Where a simdgroup's matrices start; a place that takes more than a sum to find has a name."""
     at = m.address(pointer)
     if at.weight <= 1:
@@ -150,7 +147,7 @@ def _corner(m: Emitter, pointer: Value) -> Expr:
     return named(name)
 
 
-def _move(m: Emitter, inst: Inst) -> None:
+def _move(m: MslEmitter, inst: Inst) -> None:
     """Matrices to or from memory, for lanes that do not know which elements they hold."""
     is_load = inst.op.name == "frag_load"
     acc, memory = inst.operands[:2] if is_load else inst.operands[1::-1]
@@ -162,12 +159,12 @@ def _move(m: Emitter, inst: Inst) -> None:
         m.lines.add(f"simdgroup_{'load' if is_load else 'store'}({matrix}, {corner}, {row.text});")
 
 
-def _base_name(m: Emitter, pointer: Value) -> str:
+def _base_name(m: MslEmitter, pointer: Value) -> str:
     base = m.bases[pointer]
     return base.name if isinstance(base, Arg) else m.exprs[base].text
 
 
-def _take(m: Emitter, pointer: Value, name: str, number: str) -> None:
+def _take(m: MslEmitter, pointer: Value, name: str, number: str) -> None:
     """A matrix of which this lane's two elements are in an array of its own."""
     base = m.pointer(pointer)[0].text
     if holds_matrices(m, pointer):
@@ -202,6 +199,6 @@ def _load(name: str, pointer: Expr, row: Expr, at: tuple[str, str], is_transpose
     return f"simdgroup_load({name}, {place}, {distance}{turned});"
 
 
-FRAGMENTS: dict[str, Callable[[Emitter, Inst], None]] = {
+FRAGMENTS: dict[str, Callable[[MslEmitter, Inst], None]] = {
     "fragments": _fragments, "frag_fill": _fill, "frag_load": _move, "frag_store": _move, "frag_mma": _mma,
 }  # fmt: skip

@@ -8,18 +8,15 @@ the length of the log, word 7 how much of it is used or was asked for. Records f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
+from eas.codegen.msl.emitter import LogFormat, MslEmitter
 from eas.codegen.msl.helpers import own
 from eas.codegen.msl.text import Expr, call
 from eas.codegen.msl.types import type_name
+from eas.codegen.msl.vectors import element
 from eas.ir import Inst, Value
-
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
 _FAIL = """\
 // The first failure of a launch leaves its place and its program; the kernel goes on.
@@ -53,18 +50,7 @@ inline void put_value(device uint *record, uint k, long value) {
 }"""
 
 
-@dataclass(frozen=True)
-class LogFormat:
-    """What a record of `device_print` holds; `shapes` are () for values that a threadgroup shares."""
-
-    prefix: str
-    dtypes: tuple[DType, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    is_whole: bool = False
-    """One record has all elements; else each thread wrote its own."""
-
-
-def device_assert(m: Emitter, inst: Inst) -> None:
+def device_assert(m: MslEmitter, inst: Inst) -> None:
     """`report_failure` where the condition does not hold (and the mask does)."""
     condition, *mask = (m.use(v) for v in inst.operands)
     m.places.append((inst["message"], inst.loc))
@@ -76,7 +62,7 @@ def device_assert(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"if ({failed}) {report}({log}, {len(m.places) - 1}, {gid});")
 
 
-def device_print(m: Emitter, inst: Inst) -> None:
+def device_print(m: MslEmitter, inst: Inst) -> None:
     """One record per thread; the host puts those of a threadgroup together."""
     varies = [m.varies(v) for v in inst.operands]
     shapes = tuple((m.threads,) if v else () for v in varies)
@@ -88,7 +74,7 @@ def device_print(m: Emitter, inst: Inst) -> None:
             m.lines.add(f"{own('put_value')}({record}, {k}, {word});")
 
 
-def _open(m: Emitter, element: str, values: int) -> str:
+def _open(m: MslEmitter, element: str, values: int) -> str:
     """Make a record; the name of the variable that points to it."""
     new = m.library.add("new_record", _RECORD)
     if values:
@@ -98,7 +84,7 @@ def _open(m: Emitter, element: str, values: int) -> str:
     return record
 
 
-def write_log(m: Emitter, inst: Inst) -> None:
+def write_log(m: MslEmitter, inst: Inst) -> None:
     """One thread says all elements of blocks that lie in memory."""
     formats, shapes = inst["dtypes"], inst["shapes"]
     m.logs.append(LogFormat(inst["prefix"], tuple(formats), tuple(shapes), True))
@@ -111,9 +97,9 @@ def write_log(m: Emitter, inst: Inst) -> None:
             first += size
 
 
-def _put_block(m: Emitter, record: str, first: int, pointer: Value, dtype: DType, size: int) -> None:
+def _put_block(m: MslEmitter, record: str, first: int, pointer: Value, dtype: DType, size: int) -> None:
     if size == 1:
-        m.lines.add(f"{own('put_value')}({record}, {first}, {_word(m, m.element(pointer), dtype).text});")
+        m.lines.add(f"{own('put_value')}({record}, {first}, {_word(m, element(m, pointer), dtype).text});")
         return
     i = m.scope.claim("i")
     value = Expr(f"{m.address(pointer).at(16)}[{i}]")
@@ -121,7 +107,7 @@ def _put_block(m: Emitter, record: str, first: int, pointer: Value, dtype: DType
         m.lines.add(f"{own('put_value')}({record}, {f'{first} + ' if first else ''}{i}, {_word(m, value, dtype).text});")
 
 
-def _word(m: Emitter, x: Expr, dtype: DType) -> Expr:
+def _word(m: MslEmitter, x: Expr, dtype: DType) -> Expr:
     """A value in 64 bits: the bits of a float as f32, an integer by its value."""
     if not dtype.is_float:
         return call("long", x)

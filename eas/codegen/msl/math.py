@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.codegen.llvm.math.special import ERFC_ZERO, ERFCX
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.helpers import Helper, maker
 from eas.codegen.msl.text import Expr, call
 from eas.codegen.msl.types import literal, type_name
@@ -19,9 +19,6 @@ from eas.ir import Inst
 # log(erfc(a)) / a for 0 <= a <= 3.93, where f32 has reached erf = 1.
 LOG_ERFC = (-1.1283792, -0.63661575, -0.10282019, 0.019339178, -0.00023081987, -0.0012334959, 0.00037455975, -3.983624e-05)
 ERF_ONE = 3.93
-
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
 NATIVE = (
     "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
@@ -37,15 +34,15 @@ def namespace(math: str) -> str:
     return _NAMESPACES[math]
 
 
-def spelling(name: str) -> Callable[[Emitter, Inst, list[Expr]], Expr]:
+def spelling(name: str) -> Callable[[MslEmitter, Inst, list[Expr]], Expr]:
     """Computed in f32 and rounded once: half has one variant only, bfloat none."""
 
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if dtype is not dtypes.f32:
             xs = [call(type_name(dtypes.f32, x.lanes), x) for x in xs]
         if name in NATIVE:
-            result = call(f"{m.math_namespace}{name}", *xs)
+            result = call(f"{namespace(m.math)}{name}", *xs)
         else:
             result = m.helper(name, dtypes.f32, *xs)
         return result if dtype is dtypes.f32 else call(type_name(dtype, result.lanes), result)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from eas.base.errors import Unsupported
 from eas.codegen.msl import atomics as msl_atomics
 from eas.codegen.msl import log as msl_log
 from eas.codegen.msl import vectors as msl_vectors
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.fragments import FRAGMENTS
 from eas.codegen.msl.text import call, choose, named, with_guard
 from eas.codegen.msl.types import literal, type_name
 from eas.codegen.msl.vectors import AXES
 from eas.ir import Inst, Value
 
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
-
-def _load(m: Emitter, inst: Inst) -> None:
+def _load(m: MslEmitter, inst: Inst) -> None:
     """Masked-off lanes touch nothing: the choice stands around the access."""
     pointer, mask = inst.operands[0], inst.operands[1] if len(inst.operands) > 1 else None
-    element = m.element(pointer, mask)
+    element = msl_vectors.element(m, pointer, mask)
     if mask is None or mask in m.held:
         m.define(inst, element)
         return
@@ -31,15 +28,15 @@ def _load(m: Emitter, inst: Inst) -> None:
     m.define(inst, with_guard(choose(condition, element, other), mask, element))
 
 
-def _store(m: Emitter, inst: Inst) -> None:
+def _store(m: MslEmitter, inst: Inst) -> None:
     pointer, value, *rest = inst.operands
     mask = rest[0] if rest else None
-    element, what = m.element(pointer, mask), m.use(value).under(mask)
+    element, what = msl_vectors.element(m, pointer, mask), m.use(value).under(mask)
     said = f"{element.text} = {what.text};"
     m.lines.add(said if mask is None or mask in m.held else f"if ({m.use(mask).text}) {said}")
 
 
-def _alloc(m: Emitter, inst: Inst) -> None:
+def _alloc(m: MslEmitter, inst: Inst) -> None:
     name, dtype, size = m.scope.claim(inst.out.hint or inst["name"]), inst["dtype"], inst["size"]
     # Atomics on narrow elements work on the word around them: the array is whole words, and no other variable is in the last one.
     word = 4 if dtype.bits < 32 and m.has_atomics(inst.out) else 0
@@ -55,7 +52,7 @@ def _alloc(m: Emitter, inst: Inst) -> None:
 # --- several results ------------------------------------------------------------------------------
 
 
-def _philox(m: Emitter, inst: Inst) -> None:
+def _philox(m: MslEmitter, inst: Inst) -> None:
     """Four words of random bits; of vectors lane by lane."""
     xs = [m.use(v) for v in inst.operands]
     lanes = max(x.lanes for x in xs)
@@ -72,7 +69,7 @@ def _philox(m: Emitter, inst: Inst) -> None:
 # --- simdgroup matrices ---------------------------------------------------------------------------
 
 
-def _mma_zero(m: Emitter, inst: Inst) -> None:
+def _mma_zero(m: MslEmitter, inst: Inst) -> None:
     t = type_name(inst.out.dtype)
     name = m.scope.claim(inst.out.hint or "acc")
     m.lines.add(f"{m.type_of(inst.out)} {name} = make_filled_simdgroup_matrix<{t}, 8, 8>({literal(0, inst.out.dtype).text});")
@@ -80,7 +77,7 @@ def _mma_zero(m: Emitter, inst: Inst) -> None:
     m.owned.add(inst.out)
 
 
-def _mma(m: Emitter, inst: Inst) -> None:
+def _mma(m: MslEmitter, inst: Inst) -> None:
     a, a_stride, b, b_stride, acc = inst.operands[:5]
     names = []
     for wish, pointer, stride in (("a", a, a_stride), ("b", b, b_stride)):
@@ -99,12 +96,12 @@ def _mma(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"simdgroup_multiply_accumulate({result.text}, {names[0]}, {names[1]}, {total.text});")
 
 
-def _stride(m: Emitter, stride: Value) -> str:
+def _stride(m: MslEmitter, stride: Value) -> str:
     expr = m.use(stride)
     return expr.text if m.range_of(stride).is_single else call("ulong", expr).text
 
 
-def _mma_store(m: Emitter, inst: Inst) -> None:
+def _mma_store(m: MslEmitter, inst: Inst) -> None:
     pointer, stride, fragment = inst.operands[:3]
     tile = m.use(fragment).text
     if pointer.dtype is not fragment.dtype:  # both kinds of matrix spread their elements alike
@@ -117,7 +114,7 @@ def _mma_store(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"simdgroup_store({tile}, {m.address(pointer).text}, {_stride(m, stride)});")
 
 
-MEMORY: dict[str, Callable[[Emitter, Inst], None]] = {
+MEMORY: dict[str, Callable[[MslEmitter, Inst], None]] = {
     "load": _load, "store": _store, "alloc_tg": _alloc, "scratch": msl_vectors.scratch,
     "lane": msl_vectors.lane, "vload": msl_vectors.vload, "vstore": msl_vectors.vstore, "hreduce": msl_vectors.hreduce, "vextract": msl_vectors.vextract, "vgather": msl_vectors.vgather,
     "philox": _philox, "mma_zero": _mma_zero, "mma": _mma, "mma_store": _mma_store,

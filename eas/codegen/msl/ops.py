@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.codegen.msl import casts as msl_casts
 from eas.codegen.msl import math as msl_math
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.simd import SIMD
 from eas.codegen.msl.text import ATOM, Expr, call, choose, gathered, infix, prefix
 from eas.codegen.msl.types import literal, type_name, unsigned_name
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
-
-Spelling = Callable[["Emitter", Inst, list[Expr]], Expr]
+Spelling = Callable[[MslEmitter, Inst, list[Expr]], Expr]
 
 
 def narrow(value: Expr, dtype: DType) -> Expr:
@@ -39,7 +36,7 @@ def in_float(function: Callable[..., Expr], inst: Inst, xs: Sequence[Expr]) -> E
 
 
 def _arithmetic(operator: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if dtype is dtypes.bf16:
             return in_float(lambda a, b: infix(operator, a, b), inst, xs)
@@ -71,12 +68,12 @@ def _wrapped(dtype: DType, unsigned: Expr) -> Expr:
     return replace(call(type_name(dtype, unsigned.lanes), unsigned), wrapped=unsigned)
 
 
-def _div(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _div(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     return in_float(lambda a, b: infix("/", a, b), inst, xs)
 
 
 def _divide(floors: bool, operator: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         kind = "div" if operator == "/" else "mod"
         if dtype.is_float:
@@ -91,7 +88,7 @@ def _divide(floors: bool, operator: str) -> Spelling:
 
 
 def _extreme(name: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if not dtype.is_float or (m.math == "fast" and dtype is not dtypes.bf16):
             return call(name, *xs)
@@ -107,7 +104,7 @@ def _extreme(name: str) -> Spelling:
 def _function(name: str) -> Spelling:
     """A function of Metal's that is exact on float and half; bfloat goes through float."""
 
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         if inst.operands[0].dtype is dtypes.bf16:
             return in_float(lambda *args: call(name, *args), inst, xs)
         return call(name, *xs)
@@ -119,12 +116,12 @@ def _in_float(name: str) -> Spelling:
     return lambda m, inst, xs: in_float(lambda *args: call(name, *args), inst, xs)
 
 
-def _sqrt(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
-    return in_float(lambda x: call(f"{m.math_namespace}sqrt", x), inst, xs)
+def _sqrt(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
+    return in_float(lambda x: call(f"{msl_math.namespace(m.math)}sqrt", x), inst, xs)
 
 
 def _logic(for_bool: str, for_int: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.out.dtype
         if dtype.is_bool:
             if for_bool == "&&":  # what stands behind a mask is only looked at where it holds
@@ -136,7 +133,7 @@ def _logic(for_bool: str, for_int: str) -> Spelling:
     return spell
 
 
-def _shift(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _shift(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     dtype, is_left = inst.out.dtype, inst.op.name == "shl"
     count = m.range_of(inst.operands[1])
     if not (count.lo >= 0 and count.hi < dtype.bits):
@@ -154,7 +151,7 @@ def _vector(name: str, lanes: int) -> str:
     return name if lanes == 1 else f"{name}{lanes}"
 
 
-def _not(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _not(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     dtype = inst.out.dtype
     if dtype.is_bool:
         return prefix("!", xs[0])
@@ -162,7 +159,7 @@ def _not(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
     return result if dtype.bits >= 32 else call(type_name(dtype, result.lanes), result)
 
 
-def _neg(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _neg(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     dtype = inst.out.dtype
     if dtype is dtypes.bf16:
         return in_float(lambda x: prefix("-", x), inst, xs)
@@ -173,7 +170,7 @@ def _neg(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
     return _wrapped(dtype, prefix("-", _unsigned(xs[0], dtype)))
 
 
-def _abs(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _abs(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     dtype = inst.out.dtype
     if dtype.is_float:
         return _function("fabs")(m, inst, xs)
@@ -184,14 +181,14 @@ def _abs(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
     return m.helper("wrapping_abs", dtype, *xs)
 
 
-def _sign(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _sign(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     if inst.out.dtype is dtypes.bf16:
         return in_float(lambda x: m.helper("sign_of", dtypes.f32, x), inst, xs)
     return m.helper("sign_of", inst.out.dtype, *xs)
 
 
 def _compare(operator: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype = inst.operands[0].dtype
         if dtype is dtypes.bf16:
             xs = [widen(x, dtype) for x in xs]
@@ -204,7 +201,7 @@ def _classify(name: str) -> Spelling:
     return lambda m, inst, xs: call(name, widen(xs[0], inst.operands[0].dtype))
 
 
-def _select(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _select(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     """Both sides are vectors if one is, or if the choice is made lane by lane."""
     condition, *sides = xs
     lanes = max(x.lanes for x in xs)
@@ -213,20 +210,20 @@ def _select(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
     return choose(condition, *sides)
 
 
-def _cast(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _cast(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     return msl_casts.cast(m, xs[0], inst.operands[0].dtype, inst.out.dtype)
 
 
-def _bitcast(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _bitcast(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     source, target = (type_name(v.dtype, xs[0].lanes) for v in (inst.operands[0], inst.out))
     return xs[0] if source == target else call(f"as_type<{target}>", xs[0])
 
 
-def _hint(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _hint(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     return xs[0]
 
 
-def _inline(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _inline(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     """The user's expression, in which a0, a1, ... stand for the operands."""
     texts = dict(inst["texts"])
     if "msl" not in texts:
@@ -236,26 +233,26 @@ def _inline(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
     return gathered(f"{type_name(inst.out.dtype)}({text})", ATOM, xs)
 
 
-def _const(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _const(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     return literal(inst["value"], inst.out.dtype)
 
 
 def _id(position: str, suffix: str = "") -> Spelling:
     """An id of the thread; Metal's are unsigned, ours are i32."""
 
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         axis = f".{'xyz'[inst['axis']]}" if suffix else ""
         return gathered(f"int({m.builtin(position)}{axis})", ATOM, ())
 
     return spell
 
 
-def _tid(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _tid(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     thread = gathered(f"int({m.builtin('tid')})", ATOM, ())
     return infix("+", thread, literal(inst["start"], dtypes.i32)) if inst["start"] else thread
 
 
-def _local_id(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _local_id(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     """A threadgroup is one row of threads."""
     return gathered(f"int({m.builtin('tid')})", ATOM, ()) if inst["axis"] == 0 else literal(0, dtypes.i32)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
+from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.text import Expr, call, infix
 from eas.codegen.msl.types import literal, type_name
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
-
-Spelling = Callable[["Emitter", Inst, list[Expr]], Expr]
+Spelling = Callable[[MslEmitter, Inst, list[Expr]], Expr]
 
 _COMBINE = {
     "sum": "x + other", "product": "x * other", "max": "max(x, other)", "min": "min(x, other)",
@@ -71,7 +68,7 @@ inline {t} nan_simd_{name}({t} x) {{
 }}"""
 
 
-def _lanes(m: Emitter) -> Expr:
+def _lanes(m: MslEmitter) -> Expr:
     """The number of threads in this thread's simdgroup."""
     if m.threads % 32 == 0:
         return Expr("32u")
@@ -82,12 +79,12 @@ def _lanes(m: Emitter) -> Expr:
     return Expr(f"({tail.text} ? {m.threads - whole}u : 32u)")
 
 
-def _lane(m: Emitter) -> Expr:
+def _lane(m: MslEmitter) -> Expr:
     return Expr(m.builtin("lane"))
 
 
 def _fold(name: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype, x = inst.out.dtype, xs[0]
         if dtype.bits == 64:
             m.library.add("shuffle_64", _SHUFFLE_64)
@@ -113,7 +110,7 @@ def _rounded(function: str, x: Expr, dtype: DType) -> Expr:
 
 
 def _prefix(kind: str, name: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         dtype, x = inst.out.dtype, xs[0]
         if dtype.bits < 64:
             function = f"simd_prefix_{kind}_{name}"
@@ -130,7 +127,7 @@ def _prefix(kind: str, name: str) -> Spelling:
 
 
 def _shuffle(name: str) -> Spelling:
-    def spell(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+    def spell(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
         x, n = xs
         dtype = inst.out.dtype
         if dtype is dtypes.bf16:
@@ -142,7 +139,7 @@ def _shuffle(name: str) -> Spelling:
     return spell
 
 
-def _moved(m: Emitter, name: str, inst: Inst, x: Expr, n: Expr, is_wide: bool) -> Expr:
+def _moved(m: MslEmitter, name: str, inst: Inst, x: Expr, n: Expr, is_wide: bool) -> Expr:
     count = m.range_of(inst.operands[1])
     number = n if inst.operands[1].dtype is dtypes.i32 else call("int", n)
     never_leaves = count.lo >= 0 and count.hi < min(32, m.threads)
@@ -164,7 +161,7 @@ def _moved(m: Emitter, name: str, inst: Inst, x: Expr, n: Expr, is_wide: bool) -
     return call(ours, x, source, _lane(m), _lanes(m))
 
 
-def _ballot(m: Emitter, inst: Inst, xs: list[Expr]) -> Expr:
+def _ballot(m: MslEmitter, inst: Inst, xs: list[Expr]) -> Expr:
     return call("uint", call("simd_vote::vote_t", call("simd_ballot", xs[0])))
 
 

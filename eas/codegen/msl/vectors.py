@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from eas.base import dtypes
+from eas.codegen.msl.emitter import MslEmitter
+from eas.codegen.msl.fragments import element as matrix_element
 from eas.codegen.msl.fragments import elements, holds_matrices, quotient
 from eas.codegen.msl.text import (
     ADD,
@@ -22,9 +23,6 @@ from eas.codegen.msl.text import (
 )
 from eas.codegen.msl.types import SPACES, literal, type_name
 from eas.ir import Inst, Value
-
-if TYPE_CHECKING:
-    from eas.codegen.msl.generate import Emitter
 
 AXES = "xyzw"
 # One path for whole vectors, one for the lanes that are left: not a branch per element in the text.
@@ -43,19 +41,19 @@ inline void masked_store({space} {t} *to, {t}{n} value, bool{n} mask) {{
 }}"""
 
 
-def width(m: Emitter, inst: Inst) -> int:
+def width(m: MslEmitter, inst: Inst) -> int:
     """The lanes of a vector: said by the instruction, or those of the loop around it."""
     lanes: int = dict(inst.attrs).get("lanes", m.lanes)
     return lanes
 
 
-def lane(m: Emitter, inst: Inst) -> None:
+def lane(m: MslEmitter, inst: Inst) -> None:
     n = width(m, inst)
     numbers = ", ".join(map(str, range(n)))
     m.exprs[inst.out] = literal(0, inst.out.dtype) if n == 1 else Expr(f"int{n}({numbers})", lanes=n)
 
 
-def scratch(m: Emitter, inst: Inst) -> None:
+def scratch(m: MslEmitter, inst: Inst) -> None:
     """The thread's own array; of whole vectors where that is how all of it is used."""
     size, kind = inst["size"], type_name(inst["dtype"])
     name = m.scope.claim(inst.out.hint or "held")
@@ -67,7 +65,7 @@ def scratch(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"{kind} {name};" if size == lanes else f"{kind} {name}[{size // lanes}];")
 
 
-def _vector_type(m: Emitter, inst: Inst) -> str:
+def _vector_type(m: MslEmitter, inst: Inst) -> str:
     """The type of a whole access: packed unless the schedule knows that it is aligned."""
     dtype = inst.operands[0].dtype
     if dtype.is_bool:  # Metal has no packed bools, and theirs are bytes of 0 and 1
@@ -76,7 +74,7 @@ def _vector_type(m: Emitter, inst: Inst) -> str:
     return f"{packed}{type_name(dtype, width(m, inst))}"
 
 
-def _whole(m: Emitter, inst: Inst, pointer: Value) -> Expr:
+def _whole(m: MslEmitter, inst: Inst, pointer: Value) -> Expr:
     """The vector behind a pointer, to be read or assigned."""
     if holds_matrices(m, pointer):
         return Expr(elements(m, pointer), ATOM, width(m, inst), 1, True)
@@ -89,7 +87,7 @@ def _whole(m: Emitter, inst: Inst, pointer: Value) -> Expr:
     return Expr(made.text, ATOM - 1, width(m, inst), made.weight, True, made.changing)
 
 
-def array_of_vectors(m: Emitter, pointer: Value) -> tuple[int, int]:
+def array_of_vectors(m: MslEmitter, pointer: Value) -> tuple[int, int]:
     """The lanes of the vectors of an array that a pointer points into, and their number; (1, 0) for other memory."""
     base = m.bases[pointer]
     made = m.origin[base] if isinstance(base, Value) else None
@@ -97,7 +95,7 @@ def array_of_vectors(m: Emitter, pointer: Value) -> tuple[int, int]:
     return (lanes, made["size"] // lanes) if made is not None and lanes > 1 else (1, 0)
 
 
-def lane_in_array(m: Emitter, pointer: Value, base: Expr, offset: Expr | None) -> str:
+def lane_in_array(m: MslEmitter, pointer: Value, base: Expr, offset: Expr | None) -> str:
     """One element of an array of vectors."""
     lanes, count = array_of_vectors(m, pointer)
     at = Expr("0") if offset is None else offset
@@ -108,7 +106,22 @@ def lane_in_array(m: Emitter, pointer: Value, base: Expr, offset: Expr | None) -
     return f"{base.text}[{at.at(MUL)} / {lanes}][{at.at(MUL)} % {lanes}]"
 
 
-def _in_array(m: Emitter, pointer: Value) -> Expr:
+def element(m: MslEmitter, value: Value, mask: Value | None = None) -> Expr:
+    """What a pointer points to, as an expression that reads it or can be assigned."""
+    base, offset = m.pointer(value, mask)
+    if m.bases[value] in m.singles:
+        return replace(base, reads=True)
+    parts = (base,) if offset is None else (base, offset)
+    if holds_matrices(m, value):
+        text = matrix_element(base, offset)
+    elif array_of_vectors(m, value)[0] > 1:
+        text = lane_in_array(m, value, base, offset)
+    else:
+        text = f"{base.at(ATOM)}[{'0' if offset is None else offset.text}]"
+    return replace(gathered(text, ATOM, parts), reads=True)
+
+
+def _in_array(m: MslEmitter, pointer: Value) -> Expr:
     """A vector of an array of vectors."""
     lanes, count = array_of_vectors(m, pointer)
     base, offset = m.pointer(pointer)
@@ -119,7 +132,7 @@ def _in_array(m: Emitter, pointer: Value) -> Expr:
     return Expr(f"{base.text}[{where}]", ATOM, lanes, 1, True, changing)
 
 
-def vload(m: Emitter, inst: Inst) -> None:
+def vload(m: MslEmitter, inst: Inst) -> None:
     pointer, *rest = inst.operands
     n, t = width(m, inst), type_name(inst.out.dtype)
     if not rest:
@@ -149,13 +162,13 @@ def _as_vector(inst: Inst, whole: Expr) -> Expr:
     return Expr(text, ATOM, whole.lanes, whole.weight, True, whole.changing)
 
 
-def _helper(m: Emitter, name: str, inst: Inst, space: str, t: str, text: str) -> str:
+def _helper(m: MslEmitter, name: str, inst: Inst, space: str, t: str, text: str) -> str:
     """Aligned and packed forms of one type and space have different names."""
     name = name if dict(inst.attrs).get("aligned") else f"{name}_packed"
     return m.library.add(f"{name}:{space}:{t}{width(m, inst)}", text.replace(f" {name.removesuffix('_packed')}(", f" {name}(", 1))
 
 
-def vstore(m: Emitter, inst: Inst) -> None:
+def vstore(m: MslEmitter, inst: Inst) -> None:
     pointer, value, *rest = inst.operands
     n, t, v = width(m, inst), type_name(value.dtype), _vector_type(m, inst)
     what = m.use(value).under(rest[0] if rest else None)
@@ -175,7 +188,7 @@ def vstore(m: Emitter, inst: Inst) -> None:
     m.lines.add(f"{name}({m.address(pointer).text}, {what.text}, {mask.text});")
 
 
-def vgather(m: Emitter, inst: Inst) -> None:
+def vgather(m: MslEmitter, inst: Inst) -> None:
     """The elements one by one: Metal has no vectors of addresses."""
     base, offset = m.pointer(inst.operands[0])
     n, at = width(m, inst), literal(0, dtypes.i32) if offset is None else offset
@@ -184,12 +197,12 @@ def vgather(m: Emitter, inst: Inst) -> None:
     m.define(inst, replace(call(type_name(inst.out.dtype, n), *places), lanes=n, reads=True))
 
 
-def vextract(m: Emitter, inst: Inst) -> None:
+def vextract(m: MslEmitter, inst: Inst) -> None:
     vector, number = (m.use(v) for v in inst.operands)
     m.define(inst, vector if vector.lanes == 1 else replace(index(vector, number), lanes=1))
 
 
-def hreduce(m: Emitter, inst: Inst) -> None:
+def hreduce(m: MslEmitter, inst: Inst) -> None:
     """The lanes of a vector, combined two by two."""
     (region,) = inst.regions
     (vector,) = inst.operands
@@ -206,10 +219,10 @@ def hreduce(m: Emitter, inst: Inst) -> None:
     m.define(inst, parts[0])
 
 
-def _combined(m: Emitter, region: object, a: Expr, b: Expr) -> Expr:
+def _combined(m: MslEmitter, region: object, a: Expr, b: Expr) -> Expr:
     from eas.ir import Region
 
     assert isinstance(region, Region)
     m.exprs.update(zip(region.params, (a, b), strict=True))
     step = region.body[0]
-    return m._spell(step, [m.exprs[v] for v in step.operands])
+    return m.spell(step, [m.exprs[v] for v in step.operands])

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eas.codegen.llvm.counted_loops import Loops, number
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.matrix.transpose import transpose_lanes
 from eas.codegen.llvm.text import LOOP_FUNCTION, Reg, Text, bits_of, scratch_type, vector
 from eas.ir import Inst
 from eas.schedule.target import CpuTarget
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
-
 _ROWS = 6  # of a block of c; by two vectors of 16 registers, or four of 32, fma is kept busy
 _UNROLL = 4
 
 
-def contract(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def contract(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """A call of a helper function that computes c += a @ b; numbers known here are built into it."""
     element, out = (scratch_type(inst.operands[i].dtype) for i in (0, 2))
     numbers = [_as_i64(emitter.t, r) for r in operands[3:6]]

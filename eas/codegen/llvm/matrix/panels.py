@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from eas.base.dtypes import DType
 from eas.codegen.llvm.casts import cast, decode
 from eas.codegen.llvm.counted_loops import Loops, number
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.matrix.transpose import transpose_lanes
 from eas.codegen.llvm.text import (
     LOOP_FUNCTION,
@@ -22,9 +22,6 @@ from eas.codegen.llvm.text import (
 from eas.ir import Inst
 from eas.schedule.target import L1_WAY_NBYTES
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
-
 HEIGHTS = (6, 4)  # rows of the blocks of c that stay in registers
 _ENTRY, _FIRST_ENTRY = 6, 8  # words of an entry of the table, and in front of the first one
 _UNROLL = 4
@@ -33,7 +30,7 @@ _FEW_ROWS = 12  # b is read once or twice then: a copy would not pay
 _MANY_STEPS, _MANY_COLUMNS = 96, 128  # whose columns of a pay for a copy of them as rows
 
 
-def contract_panels(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def contract_panels(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """A call of a helper function that computes c += a @ b; strides known here are built into it."""
     dtype, out = inst.operands[0].dtype, inst.operands[2].dtype
     numbers = list(operands[6:])
@@ -72,7 +69,7 @@ class _Panels(Loops):
     """Strips of k; in each, panels of b are copied so that they are contiguous, and met by all rows of a."""
 
     def __init__(
-        self, emitter: Emitter, dtype: DType, out: DType, inst: Inst, strides: Sequence[Reg]
+        self, emitter: LlvmEmitter, dtype: DType, out: DType, inst: Inst, strides: Sequence[Reg]
     ) -> None:
         super().__init__(emitter.target.has_f16)
         self.module, self.dtype, self.out_dtype = emitter.t, dtype, out

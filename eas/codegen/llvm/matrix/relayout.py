@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.matrix.transpose import transpose_lanes
 from eas.codegen.llvm.text import Reg, Text, scratch_type, vector
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-def relayout(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def relayout(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """Rows in, rows of the transpose out; strides are in elements."""
     t, size = emitter.t, inst["size"]
     source, target = operands
@@ -31,6 +28,6 @@ def _row(t: Text, element: str, base: Reg, offset: int) -> Reg:
     return t.let(f"getelementptr {element}, {base}, i64 {offset}", "ptr", 1)
 
 
-def turn(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> list[Reg]:
+def turn(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> list[Reg]:
     """The transpose of a square that is in registers."""
     return transpose_lanes(emitter.t, [emitter.t.splat(r, len(operands)) for r in operands])

@@ -7,21 +7,18 @@ their position in a second word. Keys are mapped to signed integers of the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eas.base.dtypes import DType
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.sorting.networks import Network
 from eas.codegen.llvm.text import Reg, bits_of, scratch_type, vector
 from eas.ir import Inst
-
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
 _REGISTERS = 8  # that a chunk of a row takes
 _MOST = (1 << 31) - 1
 
 
-def sort_row(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def sort_row(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """A call of a helper function: the positions of the first elements of a row in their order."""
     dtype, lanes = inst.operands[0].dtype, inst["lanes"]
     registers = min(_REGISTERS, inst["size"] // lanes)

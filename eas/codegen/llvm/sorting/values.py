@@ -7,18 +7,15 @@ are the same bits; a row with NaN or a zero below 0 is left to `sort_rows`, whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from eas.base.dtypes import DType
+from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.sorting.networks import Network
 from eas.codegen.llvm.text import Reg, bits_of, scratch_type, vector
 from eas.ir import Inst
 
-if TYPE_CHECKING:
-    from eas.codegen.llvm.generate import Emitter
 
-
-def sort_values(emitter: Emitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def sort_values(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """A call of a helper function; whether it did it."""
     dtype, lanes, t = inst.operands[0].dtype, inst["lanes"], emitter.t
     registers = min(inst["registers"], inst["size"] // lanes)
