@@ -1,21 +1,19 @@
-"""The IR: immutable, typed SSA with regions (`module`), as text (`text`), and the loop that rewrites it (`rewriting`)."""
+"""The IR: immutable, typed SSA with regions (`inst`, `module`), as text (`text`), and the loop that rewrites it (`rewriting`)."""
 
 from eas.base.dtypes import DType
-from eas.ir.module import (
+from eas.ir.inst import (
     Arg,
     AttrItems,
     Inst,
-    IRModule,
-    LaunchMode,
     Loc,
     Region,
     Value,
     describe_frames,
     make,
     sorted_attrs,
-    verify,
     walk,
 )
+from eas.ir.module import IRModule, LaunchMode, verify
 from eas.ops import Trait
 
 __all__ = ["Arg", "AttrItems", "DType", "IRModule", "Inst", "LaunchMode", "Loc", "Region", "Trait", "Value", "describe_frames", "make", "sorted_attrs", "verify", "walk"]

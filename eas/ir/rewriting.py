@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from eas.base.types import Type
-from eas.ir.module import Inst, IRModule, Loc, Region, Value, make
+from eas.ir.inst import Inst, Loc, Region, Value, make
+from eas.ir.module import IRModule
 
 K = TypeVar("K")
 V = TypeVar("V")

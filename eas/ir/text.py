@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,155 +12,13 @@ from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import InvalidIR
 from eas.base.types import Space, Type
-from eas.ir.module import Arg, Inst, IRModule, Loc, Region, Value, sorted_attrs
+from eas.ir.inst import Arg, Inst, Loc, Region, Value, sorted_attrs
+from eas.ir.module import IRModule, print_module
+from eas.ir.printing import LocTable, Names, format_number
 from eas.ops import TABLE
 
+__all__ = ["LocTable", "Names", "format_number", "parse_module", "print_module"]
 
-class Names:
-    """Unique printable names: the user's own where there is one, else numbers."""
-
-    def __init__(self) -> None:
-        self._names: dict[Value, str] = {}
-        self._used: dict[str, int] = {}
-        self._numbers = 0
-
-    def define(self, value: Value) -> str:
-        hint = value.hint
-        name = self._fresh_number() if not hint or hint.isdigit() else self._fresh_name(hint)
-        self._names[value] = name
-        return name
-
-    def _fresh_number(self) -> str:
-        name = str(self._numbers)
-        self._numbers += 1
-        return name
-
-    def _fresh_name(self, hint: str) -> str:
-        base = hint.split(".")[0]
-        count = self._used.get(base, -1) + 1
-        self._used[base] = count
-        return base if count == 0 else f"{base}.{count}"
-
-    def __getitem__(self, value: Value) -> str:
-        return self._names[value]
-
-
-class LocTable:
-    """Numbers the places of a module by first appearance, so that texts hold no line numbers."""
-
-    def __init__(self, places: Sequence[Loc] = ()) -> None:
-        self.places = list(places)
-        self._index = {loc: i for i, loc in enumerate(self.places)}
-
-    def index(self, loc: Loc) -> int:
-        if loc not in self._index:
-            self._index[loc] = len(self.places)
-            self.places.append(loc)
-        return self._index[loc]
-
-
-def print_module(module: IRModule, locs: LocTable | None = None) -> str:
-    """The module as text; with `locs`, every instruction ends with `@ place`."""
-    return "\n".join(_Printer(locs).module(module)) + "\n"
-
-
-class _Printer:
-    def __init__(self, locs: LocTable | None) -> None:
-        self.names = Names()
-        self.locs = locs
-
-    def module(self, module: IRModule) -> Iterator[str]:
-        args = ", ".join(f"{self.define(a.value)}: {a.type}{_attrs(a.attrs)}" for a in module.args)
-        name = module.name if _WORD.fullmatch(module.name) else _quoted(module.name)
-        yield f"kernel {name}({args}) {module.mode}{_attrs(module.attrs)} {{"
-        for inst in module.body.body:
-            yield from self.inst(inst, "  ")
-        yield "}"
-
-    def define(self, value: Value) -> str:
-        return _reference(self.names.define(value))
-
-    def inst(self, inst: Inst, indent: str) -> Iterator[str]:
-        words = [inst.op.name]
-        if inst.op.name == "const":
-            words.append(format_number(inst["value"], inst.out.dtype))
-        if inst.operands:
-            words.append(", ".join(_reference(self.names[v]) for v in inst.operands))
-        hidden = _implied_attrs(inst.op.name)
-        text = " ".join(words) + _attrs(tuple(kv for kv in inst.attrs if kv[0] not in hidden))
-        regions = [self.region(r, indent) for r in inst.regions]
-        if inst.outs:
-            outs = ", ".join(self.define(v) for v in inst.outs)
-            text = f"{outs} = {text} : {', '.join(str(v.type) for v in inst.outs)}"
-        place = f" @ {self.locs.index(inst.loc)}" if self.locs is not None and inst.loc is not None else ""
-        lines = (indent + text + place).split("\n")
-        for head, *rest in regions:
-            lines[-1] += f" {head}"
-            lines += rest
-        yield from lines
-
-    def region(self, region: Region, indent: str) -> list[str]:
-        params = ", ".join(f"{self.define(p)}: {p.type}" for p in region.params)
-        lines = [f"({params}) {{"]
-        for inst in region.body:
-            lines += self.inst(inst, indent + "  ")
-        return [*lines, indent + "}"]
-
-
-def _implied_attrs(op_name: str) -> tuple[str, ...]:
-    """Attributes that other parts of the line already say."""
-    implied = ("type",) if "type" in TABLE[op_name].attrs else ()
-    return (*implied, "value") if op_name == "const" else implied
-
-
-def format_number(value: float | int | bool, dtype: DType) -> str:
-    """The shortest text that parses back to the same number of `dtype`."""
-    if dtype.is_bool or isinstance(value, bool):
-        return "true" if value else "false"
-    if not dtype.is_float:
-        return str(int(value))
-    if value != value:
-        return "nan"
-    narrow = np.float32(value) if dtype.bits <= 32 else np.float64(value)
-    text = str(narrow)
-    return text if any(c in text for c in ".einf") else text + ".0"
-
-
-def _attrs(items: Sequence[tuple[str, Any]]) -> str:
-    return " {" + ", ".join(f"{k}={_attr(v)}" for k, v in items) + "}" if items else ""
-
-
-def _attr(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return "nan" if value != value else repr(value)
-    if isinstance(value, (int, DType, Type)):
-        return str(value)
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, tuple):
-        return "(" + "".join(_attr(v) + "," for v in value) + ")"
-    if value is None:
-        return "none"
-    raise InvalidIR(f"an attribute cannot hold {value!r}")
-
-
-def _quoted(text: str) -> str:
-    """A string on one line; control characters, separators of lines and lone surrogates are escaped."""
-    return '"' + _UNSAFE.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text) + '"'
-
-
-def _unquoted(token: str) -> str:
-    return _UNESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), token[1:-1]) if token.startswith('"') else token
-
-
-def _reference(name: str) -> str:
-    return f"%{name}" if _NAME.fullmatch(name) else f"%{_quoted(name)}"
-
-
-_WORD, _NAME = re.compile(r"[A-Za-z_]\w*"), re.compile(r"[\w.]+")
-_UNSAFE = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 _UNESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})")
 _TOKEN = re.compile(r'\s*(?:(%(?:[\w.]+|"(?:[^"\\]|\\.)*"))|("(?:[^"\\]|\\.)*")|(-?(?:inf|nan)\b)|(-?\d[\w.]*(?:[+-]\d+)?)|([A-Za-z_][\w.]*)|([][(){}<>=:,@]))')
 
@@ -321,8 +179,7 @@ class _Parser:
         if self.peek() != "{" or self.tokens[self.at + 2] != "=" or self.tokens[self.at + 1].startswith("%"):
             return ()
         self.expect("{")
-        items: Mapping[str, Any] = {}
-        found: dict[str, Any] = dict(items)
+        found: dict[str, Any] = {}
         while not self.accept("}"):
             name = self.next()
             self.expect("=")
@@ -358,3 +215,7 @@ def _number(text: str, dtype: DType) -> float | int | bool:
     if not dtype.is_float:
         return int(text)
     return float(np.float32(text)) if dtype.bits <= 32 else float(text)
+
+
+def _unquoted(token: str) -> str:
+    return _UNESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)), token[1:-1]) if token.startswith('"') else token
