@@ -12,8 +12,8 @@ import numpy as np
 from eas.base.errors import ArgumentError
 from eas.base.loading import load
 from eas.interop.views import is_of_mlx
-from eas.lib.faces.torch_arrays import TorchArray
-from eas.tensor import Tensor, from_torch, tensor
+from eas.lib.faces.torch_arrays import TorchArray, as_array, as_torch, is_torch_tensor
+from eas.tensor import Tensor, tensor
 
 Fn = Callable[..., Any]
 
@@ -34,7 +34,7 @@ def takes_any(fn: Fn, *, gradient_args: int = 0, makes_integers: bool = False) -
         kind = type(first)
         if kind is np.ndarray or kind is Tensor:
             return fn(*args, **kwargs)
-        if not _is_torch_tensor(first):
+        if not is_torch_tensor(first):
             if is_of_mlx(first):  # read-only: what is made is a tensor of eas
                 return fn(*map(_of_eas, args), **{name: _of_eas(a) for name, a in kwargs.items()})
             return fn(*args, **kwargs)
@@ -54,15 +54,9 @@ def _of_eas(value: Any) -> Any:
     return tensor(value) if is_of_mlx(value) else value
 
 
-def _is_torch_tensor(value: object) -> bool:
-    # No torch tensor can exist before somebody else has imported torch.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
 def _on_torch(fn: Fn, args: tuple[Any, ...], kwargs: dict[str, Any], makes_integers: bool) -> Any:
     torch = sys.modules["torch"]
-    given = [a for a in (*args, *kwargs.values()) if _is_torch_tensor(a)]
+    given = [a for a in (*args, *kwargs.values()) if is_torch_tensor(a)]
     if not makes_integers and torch.is_grad_enabled() and any(a.requires_grad for a in given):
         raise ArgumentError(
             f"eas.lib.{fn.__name__} has no gradient, and got a torch tensor that requires grad",
@@ -82,25 +76,3 @@ def _the_same(made: Any, given: list[Any]) -> Any:
         same = [t for t in given if t.data_ptr() == memory.ctypes.data and t.shape == made.shape]
         return same[-1] if same else None
     return None
-
-
-def as_array(value: Any) -> Any:
-    """The memory of a torch tensor as a NumPy array, as an eas.Tensor where NumPy lacks the dtype, or itself where torch's stream has it."""
-    if not _is_torch_tensor(value):
-        return value
-    if value.device.type == "mps":
-        return TorchArray(value)
-    shared = from_torch(value)
-    return shared.numpy() if shared.dtype.np_storage == shared.dtype.np_compute else shared
-
-
-def as_torch(made: Any, device: Any = "cpu") -> Any:
-    """A result as a torch tensor on that device: on the same memory, if it lives there."""
-    torch = sys.modules["torch"]
-    if isinstance(made, tuple):
-        return tuple(as_torch(part, device) for part in made)
-    if isinstance(made, TorchArray):
-        return made.tensor
-    if isinstance(made, Tensor):
-        return made.to_torch()
-    return torch.from_numpy(np.asarray(made)).to(device)

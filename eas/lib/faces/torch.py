@@ -13,8 +13,8 @@ from eas.base.errors import ArgumentError
 from eas.lib import activations, gradients, grouped_attention
 from eas.lib.activations import bias_gelu_launch
 from eas.lib.arrays import check_rows, check_vector, need_float
-from eas.lib.faces.calls import as_array, as_torch
 from eas.lib.faces.replay import Replays
+from eas.lib.faces.torch_arrays import as_array, as_torch
 from eas.lib.kernels import Launch
 from eas.lib.log_softmax import log_softmax as _log_softmax
 from eas.lib.log_softmax import row_losses

@@ -1,4 +1,4 @@
-"""torch tensors on mps with the words of a NumPy array, so that one function of eas.lib is enough for all."""
+"""torch tensors as the arrays that eas.lib takes, and back; on mps with the words of a NumPy array."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from eas.base.dtypes import DType
 from eas.interop.targets import as_dtype
 from eas.interop.torch import torch_dtype
 from eas.interop.views import ArgView, view
+from eas.tensor import Tensor, from_torch
 
 
 class TorchArray:
@@ -65,3 +66,31 @@ class TorchArray:
             return TorchArray(self.tensor.expand(shape))
         except RuntimeError as error:
             raise ValueError(str(error)) from None
+
+
+def is_torch_tensor(value: object) -> bool:
+    # No torch tensor can exist before somebody else has imported torch.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def as_array(value: Any) -> Any:
+    """The memory of a torch tensor as a NumPy array, as an eas.Tensor where NumPy lacks the dtype, or itself where torch's stream has it."""
+    if not is_torch_tensor(value):
+        return value
+    if value.device.type == "mps":
+        return TorchArray(value)
+    shared = from_torch(value)
+    return shared.numpy() if shared.dtype.np_storage == shared.dtype.np_compute else shared
+
+
+def as_torch(made: Any, device: Any = "cpu") -> Any:
+    """A result as a torch tensor on that device: on the same memory, if it lives there."""
+    torch = sys.modules["torch"]
+    if isinstance(made, tuple):
+        return tuple(as_torch(part, device) for part in made)
+    if isinstance(made, TorchArray):
+        return made.tensor
+    if isinstance(made, Tensor):
+        return made.to_torch()
+    return torch.from_numpy(np.asarray(made)).to(device)
