@@ -18,11 +18,10 @@ import numpy as np
 
 from eas.base.errors import KernelWarning, LaunchError
 from eas.base.locks import new_lock
-from eas.runtime import Executable, Grid, Runtime, add_runtime, get_runtime
+from eas.runtime import Executable, Grid, Lane, Runtime, add_runtime, get_runtime
 from eas.runtime.gpu.launch import MetalCode, MetalExecutable, scalar_struct
 from eas.runtime.gpu.log import MetalLog
 from eas.runtime.grid import check_programs
-from eas.runtime.streams import Lane
 from eas.schedule.gpu.target import MetalTarget
 
 MAX_BYTES = 4096  # of a list of numbers: Metal takes no more by value

@@ -41,10 +41,10 @@ from eas.launch.function import (
 )
 from eas.launch.retraces import told_of_retrace
 from eas.launch.told_strides import refuse_told_strides, steps_of
-from eas.runtime import Grid, Runtime, get_runtime, keys, require
+from eas.runtime import Grid, Lane, Runtime, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
-from eas.runtime.streams import PROFILES, SPECIAL, Lane, Stream, lane_of
+from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation
@@ -479,7 +479,7 @@ class Kernel:
         if not kwargs.keys() <= self._meta_set:
             args, kwargs = self._in_order(args, kwargs)
         for compiled, repeater, places in self._tensor_repeats.get(type(args[0]) if args else NoneType, ()):
-            call, aim = repeater.call, None if special is None else repeater.runtime.aim(*special)
+            call, aim = repeater.call, None if special is None else repeater.runtime.aim(special[0], lane_of(special[1], repeater.runtime))
             if call is None or (special is not None and aim is None):
                 continue
             written: list[Any] = []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.locks import new_lock
-from eas.runtime.copies import used_nbytes
+from eas.runtime.memory_use import used_nbytes
 
 Array = NDArray[Any]
 

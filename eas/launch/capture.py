@@ -12,9 +12,9 @@ from eas.base import config
 from eas.base.errors import ArgumentError, LaunchError
 from eas.interop.arguments import ArgView, view
 from eas.interop.quick import address_of
-from eas.runtime import Executable, Grid, Runtime
+from eas.runtime import Executable, Grid, Recording, Runtime, Step
 from eas.runtime.launch_settings import setting_now
-from eas.runtime.recordings import OneByOne, Recording, Step
+from eas.runtime.recordings import OneByOne
 from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -118,7 +118,8 @@ class Graph:
             values = [self._replaced(captured.name, v, given) if isinstance(v, np.ndarray) else v for v in captured.values]
             executable, args = captured.choose(values)
             steps.append(Step(executable, args, captured.grid))
-        return OneByOne(runtime, steps) if self._is_watched() else runtime.record(steps)
+        recording = None if self._is_watched() else runtime.record(steps)
+        return recording or OneByOne(runtime, steps)
 
     def _is_watched(self) -> bool:
         """Whether each launch is looked at on its own."""

@@ -8,26 +8,29 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from eas.base import config
 from eas.base.errors import BackendUnavailable, EasError
 from eas.base.facts import NEAR
 from eas.base.loading import load
 from eas.base.locks import new_lock
-from eas.runtime.streams import Lane, Stream, WaitingLane
 
 if TYPE_CHECKING:
     from eas.ir import IRModule
     from eas.runtime.launch_site import LaunchCode, LaunchSite
-    from eas.runtime.recordings import Recording, Step
 
 __all__ = [
     "BACKENDS",
     "Backend",
     "Executable",
+    "Lane",
+    "Mark",
+    "Recording",
     "Runtime",
+    "Step",
     "UnknownBackend",
+    "WaitingLane",
     "get_runtime",
     "require",
     "synchronize",
@@ -48,6 +51,73 @@ class Executable(Protocol):
 
     @property
     def module(self) -> IRModule: ...
+
+
+class Mark(ABC):
+    """The launches of one stream on one backend, up to some moment."""
+
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether all of them have ended, well or not."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Afterwards all of them have ended; signal handlers run meanwhile, and may raise."""
+
+
+class Lane(ABC):
+    """What one backend knows of one stream."""
+
+    @abstractmethod
+    def mark(self) -> Mark:
+        """All launches until now."""
+
+    @abstractmethod
+    def wait(self, mark: Mark) -> None:
+        """Launches from now on start after those of the mark; the caller need not wait for that."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Every launch has ended; raises what failed of those that this thread made here and did not wait for."""
+
+
+class _Past(Mark):
+    """Launches that were waited for."""
+
+    is_done = True
+
+    def wait(self) -> None:
+        return
+
+
+class WaitingLane(Lane):
+    """A stream on a backend that waits for every launch."""
+
+    def mark(self) -> Mark:
+        return _Past()
+
+    def wait(self, mark: Mark) -> None:
+        mark.wait()
+
+    def synchronize(self) -> None:
+        return
+
+
+class Step(NamedTuple):
+    """One launch, as `Runtime.run` takes it."""
+
+    executable: Executable
+    args: Sequence[object]
+    grid: Grid
+
+
+class Recording(ABC):
+    """Launches in their order."""
+
+    @abstractmethod
+    def run(self, *, sync: bool, lane: Lane | None) -> None:
+        """Run all of them again; with `sync` the results are in memory afterwards."""
 
 
 class Runtime(ABC):
@@ -90,19 +160,17 @@ class Runtime(ABC):
         """Where native launchers of this backend go; None: there are none."""
         return None
 
-    def aim(self, sync: bool, stream: Stream | None) -> Callable[..., object] | None:
-        """`aim(launcher, ...)` calls a native launcher for a launch with `_sync` or `_stream`; None: such launches need Python."""
+    def aim(self, sync: bool, lane: Lane | None) -> Callable[..., object] | None:
+        """`aim(launcher, ...)` calls a native launcher for a launch with `_sync` or in a stream; None: such launches need Python."""
         return None
 
     def launch_code(self, executable: Executable) -> LaunchCode | None:
         """What they call for a variant that was launched before; None: every launch of it has something to say."""
         return None
 
-    def record(self, steps: Sequence[Step]) -> Recording:
-        """Launches that will be made again and again, ready to run."""
-        from eas.runtime.recordings import OneByOne
-
-        return OneByOne(self, steps)
+    def record(self, steps: Sequence[Step]) -> Recording | None:
+        """Launches that will be made again and again, ready to run; None: Python has something to do in each of them."""
+        return None
 
     def synchronize(self) -> None:
         """Everything launched before has ended; an asynchronous runtime overrides this."""

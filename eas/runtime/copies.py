@@ -11,9 +11,6 @@ from eas.runtime.launch_settings import setting_now
 
 T = TypeVar("T")
 
-used_nbytes: list[Callable[[], int]] = []
-"""One function per kind of memory: the bytes of it that tensors use."""
-
 
 def told(dest: str, source: str, nbytes: int, copy: Callable[[], T]) -> T:
     """`copy()`, which brings so many bytes from one device to another; from `EAS_DEBUG=1` on it is measured."""

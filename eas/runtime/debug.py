@@ -25,9 +25,9 @@ from eas.base import config
 from eas.base.locks import new_lock
 from eas.ir import IRModule
 from eas.ir.text import print_module
-from eas.runtime import Executable, Grid, Runtime
-from eas.runtime.copies import used_nbytes
-from eas.runtime.streams import PROFILES, Lane
+from eas.runtime import Executable, Grid, Lane, Runtime
+from eas.runtime.memory_use import used_nbytes
+from eas.runtime.streams import PROFILES
 from eas.runtime.terminal import paint
 
 T = TypeVar("T")

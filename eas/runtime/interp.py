@@ -15,11 +15,10 @@ from eas.base.locks import new_lock
 from eas.ir import Arg, IRModule, verify
 from eas.ops.machine import Buffer, Pointer
 from eas.passes.spread_threads import spread_threads
-from eas.runtime import Executable, Grid, Runtime
+from eas.runtime import Executable, Grid, Lane, Runtime
 from eas.runtime.checked_program import Report
 from eas.runtime.grid import check_programs
 from eas.runtime.interp_plan import Plan
-from eas.runtime.streams import Lane
 
 
 class InterpRuntime(Runtime):

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from eas.base.errors import EasError, FailedDependency, KernelError
 from eas.base.locks import Gate
+from eas.runtime import Lane, Mark
 from eas.runtime.crew import Crew
-from eas.runtime.streams import Lane, Mark
 
 Task = Callable[[], None]
 

@@ -1,32 +1,11 @@
-"""Launches that are prepared once and run again as one: what a runtime makes of a captured graph."""
+"""Launches that are prepared once and run again: one after another, and what recordings of all backends need."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
+from eas.runtime import Lane, Recording, Runtime, Step
 from eas.runtime.launch_queue import Span
-from eas.runtime.streams import Lane
-
-if TYPE_CHECKING:
-    from eas.runtime import Executable, Grid, Runtime
-
-
-class Step(NamedTuple):
-    """One launch, as `Runtime.run` takes it."""
-
-    executable: Executable
-    args: Sequence[object]
-    grid: Grid
-
-
-class Recording(ABC):
-    """Launches in their order."""
-
-    @abstractmethod
-    def run(self, *, sync: bool, lane: Lane | None) -> None:
-        """Run all of them again; with `sync` the results are in memory afterwards."""
 
 
 class OneByOne(Recording):

@@ -11,12 +11,11 @@ from eas.base import config
 from eas.base.locks import new_lock
 from eas.metal_sim import toolchain
 from eas.metal_sim.library import Kernel, Library
-from eas.runtime import Executable, Grid, Runtime, keys, require
+from eas.runtime import Executable, Grid, Lane, Runtime, keys, require
 from eas.runtime.at_exit import finish_before_exit
 from eas.runtime.gpu.launch import MetalCode, MetalExecutable, MetalLaunch, prepare
 from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.launch_settings import setting_now
-from eas.runtime.streams import Lane
 
 MAX_KERNELS = 1024  # loaded at once; older ones are taken from disk again
 

@@ -6,48 +6,16 @@ launches that an event can mark; a wait lets later launches of a stream start af
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eas.base.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from eas.runtime import Runtime
+from eas.runtime import Lane, Mark, Runtime, opened_runtimes
 
 SPECIAL: list[object] = []
 """One entry per `with stream`, `with capture` and `with profile` that is open in this process: launches then look where they belong."""
 PROFILES: list[Any] = []
 """The `eas.profile` that is being taken, if any."""
-
-
-class Mark(ABC):
-    """The launches of one stream on one backend, up to some moment."""
-
-    @property
-    @abstractmethod
-    def is_done(self) -> bool:
-        """Whether all of them have ended, well or not."""
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Afterwards all of them have ended; signal handlers run meanwhile, and may raise."""
-
-
-class Lane(ABC):
-    """What one backend knows of one stream."""
-
-    @abstractmethod
-    def mark(self) -> Mark:
-        """All launches until now."""
-
-    @abstractmethod
-    def wait(self, mark: Mark) -> None:
-        """Launches from now on start after those of the mark; the caller need not wait for that."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Every launch has ended; raises what failed of those that this thread made here and did not wait for."""
 
 
 class Event:
@@ -152,8 +120,6 @@ class _DefaultStream(Stream):
         return runtime.default_lane
 
     def _opened(self) -> list[Lane]:
-        from eas.runtime import opened_runtimes
-
         return [runtime.default_lane for runtime in opened_runtimes()]
 
 
@@ -172,25 +138,3 @@ def lane_of(stream: Stream | None, runtime: Runtime) -> Lane | None:
         raise ArgumentError(f"_stream is an eas.Stream, got {type(stream).__name__}", hint="stream = eas.Stream()")
     chosen = current_stream() if stream is None else stream
     return None if chosen is _default else chosen._lane_of(runtime)
-
-
-class _Past(Mark):
-    """Launches that were waited for."""
-
-    is_done = True
-
-    def wait(self) -> None:
-        return
-
-
-class WaitingLane(Lane):
-    """A stream on a backend that waits for every launch."""
-
-    def mark(self) -> Mark:
-        return _Past()
-
-    def wait(self, mark: Mark) -> None:
-        mark.wait()
-
-    def synchronize(self) -> None:
-        return

@@ -21,6 +21,7 @@ from eas.runtime.cpu import CpuRuntime
 from eas.runtime.launch_site import LaunchSite
 from eas.runtime.native import fast_launch as fl
 from eas.runtime.native import jit
+from eas.runtime.native.kernels import load_kernel
 from eas.runtime.native.pool import pool
 from tests.unit.native_kernels import COUNT, add_kernel, buffer, executable
 
@@ -78,7 +79,7 @@ def test_64_threads_use_one_launcher_1000_times(runtime):
     grid = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
     launcher = fl.make_launcher(fl.LaunchSpec(params, grid, LaunchSite(pool().run_address, runtime.queue.pending, 4)))
     assert launcher is not None
-    launcher.add_variant(frozenset(), runtime.loaded(add_kernel()), "add", ())
+    launcher.add_variant(frozenset(), load_kernel(add_kernel()), "add", ())
 
     def work(seed):
         x, y = np.random.default_rng(seed).random((2, 500 * (1 + seed)), np.float32)

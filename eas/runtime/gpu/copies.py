@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.errors import ArgumentError, FailedDependency
+from eas.runtime.gpu.device import MetalDevice, MetalLane
 from eas.runtime.gpu.memory import Place, address_of
 from eas.runtime.streams import SPECIAL, lane_of
-
-if TYPE_CHECKING:
-    from eas.runtime.metal import MetalLane, MetalRuntime
 
 Array = NDArray[Any]
 THREADS, MAX_AXES, MAX_GROUPS = 256, 16, 1 << 16
@@ -59,27 +57,27 @@ class Reach(NamedTuple):
     first: int
 
 
-def copy_elements(runtime: MetalRuntime, target: Array, source: Array) -> None:
+def copy_elements(device: MetalDevice, target: Array, source: Array) -> None:
     """Fill `target` from `source`, which broadcasts to it; both are layouts of memory of the GPU that do not overlap, and it has happened on return."""
     if not target.size:
         return
     given = np.broadcast_to(source, target.shape)
-    lane = cast("MetalLane", (lane_of(None, runtime) if SPECIAL else None) or runtime.default_lane)
-    to, of = _reach(runtime, target), _reach(runtime, given)
+    lane = cast(MetalLane, (lane_of(None, device) if SPECIAL else None) or device.default_lane)
+    to, of = _reach(device, target), _reach(device, given)
     is_blit = target.flags.c_contiguous and given.flags.c_contiguous and not any(n % BLIT for n in (to.place.offset, of.place.offset, target.nbytes))
     try:
-        number, ticket = runtime._told("copy", lambda: _blit(lane, to, of) if is_blit else _by_strides(runtime, lane, target, given, to, of))
-        runtime._finish(number, ticket, lane.stream, [])
+        number, ticket = device.answer("copy", lambda: _blit(lane, to, of) if is_blit else _by_strides(device, lane, target, given, to, of))
+        device.finish(number, ticket, lane.stream, [])
     except FailedDependency:
-        runtime.synchronize()  # the error itself, if it is one of this thread
+        device.synchronize()  # the error itself, if it is one of this thread
         raise
 
 
-def _reach(runtime: MetalRuntime, array: Array) -> Reach:
+def _reach(device: MetalDevice, array: Array) -> Reach:
     extents = [(size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)]
     before = -sum(e for e in extents if e < 0)
     nbytes = sum(map(abs, extents)) + array.itemsize
-    place = runtime.memory.place_of(address_of(array) - before, nbytes)
+    place = device.memory.place_of(address_of(array) - before, nbytes)
     assert place is not None, "a copy of memory that is not the GPU's"
     return Reach(place, before)
 
@@ -88,7 +86,7 @@ def _blit(lane: MetalLane, to: Reach, of: Reach) -> Any:
     return lane.stream.copy(of.place.buffer, of.place.offset, to.place.buffer, to.place.offset, to.place.nbytes)
 
 
-def _by_strides(runtime: MetalRuntime, lane: MetalLane, target: Array, given: Array, to: Reach, of: Reach) -> Any:
+def _by_strides(device: MetalDevice, lane: MetalLane, target: Array, given: Array, to: Reach, of: Reach) -> Any:
     axes = joined([Axis(*a) for a in zip(target.shape, target.strides, given.strides, strict=True)])
     if len(axes) > MAX_AXES:
         raise ArgumentError(f"a copy on the GPU has at most {MAX_AXES} axes that cannot be joined, not {len(axes)}", hint="copy it part by part")
@@ -97,7 +95,12 @@ def _by_strides(runtime: MetalRuntime, lane: MetalLane, target: Array, given: Ar
     padded = [value for column in columns for value in (*column, *[0] * (MAX_AXES - len(axes)))]
     constants = struct.pack(f"<3q2i{3 * MAX_AXES}q", target.size, to.first, of.first, len(axes), target.itemsize, *padded)
     grid = (min(groups, MAX_GROUPS), -(-groups // MAX_GROUPS), 1)
-    return runtime.copy_plan()(lane.stream, (to.place, of.place), constants, grid, True, None)
+    return _plan(device)(lane.stream, (to.place, of.place), constants, grid, True, None)
+
+
+def _plan(device: MetalDevice) -> Any:
+    """The prepared launch of the kernel that copies by strides."""
+    return device.planned((TEXT, "safe"), NAME, "3.1", ((0, True), (1, False)), 2, THREADS)
 
 
 def joined(axes: list[Axis]) -> list[Axis]:

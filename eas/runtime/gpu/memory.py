@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.locks import new_lock
-from eas.runtime.copies import told, used_nbytes
+from eas.runtime.copies import told
+from eas.runtime.memory_use import used_nbytes
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE

@@ -27,10 +27,10 @@ import numpy as np
 
 from eas.base.errors import SourcePlace
 from eas.base.facts import EQUALS, Fact
-from eas.runtime.cpu import ErrorRecord, raise_error
 from eas.runtime.launch_site import LaunchEntry, LaunchSite
 from eas.runtime.native import elf, jit
 from eas.runtime.native import launch_layout as ll
+from eas.runtime.native.kernels import ErrorRecord, raise_error
 from eas.runtime.native.launch_llvm import LAUNCHER_TEXT
 
 MISSING: Final = object()

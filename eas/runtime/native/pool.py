@@ -13,6 +13,7 @@ from eas.runtime.native.pool_llvm import pool_text
 
 __all__ = ["MAX_THREADS", "NativePool", "num_threads", "pool"]
 
+MAX_QUEUE_THREADS = 8  # launches that are under way at once; each of them uses the whole pool
 MAX_THREADS = 1024
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p

@@ -7,27 +7,24 @@ import errno
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from eas.base import config
-from eas.runtime.cpu import MAX_QUEUE_THREADS, ErrorRecord, NativeExecutable, raise_error
+from eas.runtime import Lane, Recording, Step
 from eas.runtime.grid import check_programs
-from eas.runtime.launch_queue import QueueLane
+from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.native.host_cpu import num_threads
-from eas.runtime.native.pool import MAX_THREADS, pool
+from eas.runtime.native.kernels import ErrorRecord, NativeExecutable, load_kernel, raise_error
+from eas.runtime.native.pool import MAX_QUEUE_THREADS, MAX_THREADS, pool
 from eas.runtime.native.replay_llvm import FAILED, replay_function
-from eas.runtime.recordings import Recording, Step, name_of, united
-from eas.runtime.streams import Lane
-
-if TYPE_CHECKING:
-    from eas.runtime.cpu import CpuRuntime
+from eas.runtime.recordings import name_of, united
 
 
 class CpuRecording(Recording):
     """Launches of kernels that print nothing."""
 
-    def __init__(self, runtime: CpuRuntime, steps: Sequence[Step]) -> None:
-        self._runtime, self._steps, self._name = runtime, tuple(steps), name_of(steps)
+    def __init__(self, queue: LaunchQueue, steps: Sequence[Step]) -> None:
+        self._queue, self._steps, self._name = queue, tuple(steps), name_of(steps)
         threads = min(1 if config.noopt() else num_threads(), MAX_THREADS)
         self._held: list[object] = []
         self._records = [ErrorRecord() for _ in steps]
@@ -36,7 +33,7 @@ class CpuRecording(Recording):
         for step, record in zip(steps, self._records, strict=True):
             check_programs(step.executable.name, step.grid)
             native = cast(NativeExecutable, step.executable)
-            kernel = runtime.loaded(native)
+            kernel = load_kernel(native)
             slots = kernel.slots(step.args, step.grid, record)
             spans += kernel.spans(slots, getattr(native, "writes", None))
             self._held += [kernel, slots]
@@ -49,7 +46,7 @@ class CpuRecording(Recording):
         self._call = functools.partial(replay_function(), ctypes.addressof(self._rows), len(self._steps), pool().run_address)
 
     def run(self, *, sync: bool, lane: Lane | None) -> None:
-        queue, own = self._runtime.queue, cast(QueueLane | None, lane)
+        queue, own = self._queue, cast(QueueLane | None, lane)
         if sync:
             if len(queue):
                 queue.wait_for(self._spans, self._name, lane=own)
