@@ -15,20 +15,13 @@ from eas.base.dtypes import DType
 from eas.base.errors import ArgumentError, TypeMismatch
 from eas.interop import dlpack
 from eas.interop import torch as torch_bridge
-from eas.interop.arguments import ArgView, view
-from eas.interop.devices import (
-    CPU,
-    Device,
-    UnknownDevice,
-    device_of,
-    empty_cache,
-    home_of,
-    memory_stats,
-)
+from eas.interop.arg_view import ArgView, is_torch_tensor
+from eas.interop.arguments import view
+from eas.interop.devices import CPU, Device, device_of, empty_cache, home_of, memory_stats
 from eas.interop.memory import allocate, converted, of_numbers, of_weak, readable, stored
 from eas.interop.pool import MemoryStats, release_memory
 from eas.interop.private import PrivateView
-from eas.interop.targets import DTypeLike, as_dtype, names_dtype
+from eas.interop.targets import DTypeLike, UnknownDevice, as_dtype, names_dtype
 from eas.lazy import build, functions
 from eas.lazy.build import OutOfBounds, refuse
 from eas.lazy.handle import LazyTensor
@@ -454,7 +447,7 @@ def tensor(data: object, device: object = None, dtype: DTypeLike = None, storage
         raise ArgumentError(f"eas.tensor takes numbers, lists, arrays and tensors, got {data!r}", hint="eas.tensor([1.0, 2.0])")
     elif isinstance(data, Tensor):
         made = data
-    elif torch_bridge.is_torch_tensor(data):
+    elif is_torch_tensor(data):
         made = _shared(torch_bridge.memory_of(torch_bridge.within_reach(data)))
     elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         made = from_dlpack(data)

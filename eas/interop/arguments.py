@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.errors import ArgumentError, LostWrite
+from eas.interop.arg_view import ArgView
 from eas.interop.hidden import Hidden, reach
-from eas.interop.views import ArgView, is_scalar, view
+from eas.interop.views import is_scalar, view
 from eas.runtime.copies import told
 
 __all__ = ["ArgView", "Staging", "hidden_value", "is_scalar", "view"]

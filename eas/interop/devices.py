@@ -10,17 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eas.base.errors import ArgumentError, BackendUnavailable, EasError
+from eas.base.errors import ArgumentError, BackendUnavailable
 from eas.base.loading import load
 from eas.interop.dlpack_metal import METAL
 from eas.interop.pool import POOL, MemoryStats
+from eas.interop.targets import UnknownDevice
 from eas.runtime import get_runtime, require
 
 Array = NDArray[Any]
-
-
-class UnknownDevice(EasError, ValueError):
-    """A device of that name does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,11 @@ from eas.base import dtypes
 from eas.base.dtypes import DType, Kind
 from eas.base.errors import ArgumentError
 from eas.interop import dlpack_metal
+from eas.interop.arg_view import IMMUTABLE, ArgView, is_of_mlx, is_torch_tensor
+from eas.interop.capsules import MAX_VERSION, DLTensor, content_of, is_capsule
 from eas.interop.devices import home_of
 from eas.interop.private import PrivateView
-from eas.interop.views import _IMMUTABLE, ArgView, _is_torch_tensor, is_of_mlx, view
+from eas.interop.torch_views import torch_view
 
 Array = NDArray[Any]
 
@@ -25,12 +25,9 @@ CPU = (1, 0)  # kDLCPU, device 0
 # importer as uint16, and only the type code in the capsule says bf16: no callback of ours has to
 # outlive the interpreter, and no capsule is consumed or released by hand.
 _NUMPY_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-_MAX_VERSION = (1, 0)
 
-# --- dlpack.h -----------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
-_LEGACY, _VERSIONED = b"dltensor", b"dltensor_versioned"
-_READ_ONLY = 1
 _DEVICE_NAMES = {2: "CUDA", 3: "CUDA host", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
 _CODE_OF_KIND = {Kind.SIGNED: 0, Kind.UNSIGNED: 1, Kind.FLOAT: 2, Kind.BOOL: 6}
 _CODE_OF_EXTENSION = {dtypes.bf16: 4, dtypes.f8e4m3: 10, dtypes.f8e5m2: 12}
@@ -41,75 +38,6 @@ def _code(dtype: DType) -> int:
 
 
 _BY_CODE = {(_code(d), d.bits): d for d in dtypes.ALL}
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Managed(ctypes.Structure):
-    """DLManagedTensor, in capsules named `dltensor`."""
-
-    _fields_ = (
-        ("tensor", _DLTensor),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
-class _ManagedVersioned(ctypes.Structure):
-    """DLManagedTensorVersioned, in capsules named `dltensor_versioned`."""
-
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
-    )
-
-
-# Prototypes of our own: the ones on ctypes.pythonapi are shared with every other library.
-_is_valid: Callable[[object, bytes], int] = ctypes.PYFUNCTYPE(
-    ctypes.c_int, ctypes.py_object, ctypes.c_char_p
-)(("PyCapsule_IsValid", ctypes.pythonapi))
-_pointer: Callable[[object, bytes], int] = ctypes.PYFUNCTYPE(
-    ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
-)(("PyCapsule_GetPointer", ctypes.pythonapi))
-
-
-def _is_capsule(value: object) -> bool:
-    return type(value).__name__ == "PyCapsule"  # the type has no public name before Python 3.13
-
-
-def _content(capsule: object) -> tuple[_DLTensor, bool]:
-    """The tensor in an unused capsule, in place, and whether its memory is read-only."""
-    if _is_valid(capsule, _LEGACY):
-        return _Managed.from_address(_pointer(capsule, _LEGACY)).tensor, False
-    if not _is_valid(capsule, _VERSIONED):
-        raise ArgumentError(
-            f"{capsule!r} holds no DLPack tensor, or one that was imported already",
-            hint="export a new capsule: each one can be imported once",
-        )
-    managed = _ManagedVersioned.from_address(_pointer(capsule, _VERSIONED))
-    if managed.major != _MAX_VERSION[0]:
-        raise ArgumentError(
-            f"the capsule follows DLPack {managed.major}.{managed.minor}, eas reads version 1",
-            hint="export it with max_version=(1, 0)",
-        )
-    return managed.tensor, bool(managed.flags & _READ_ONLY)
 
 
 # --- out ----------------------------------------------------------------------------------------
@@ -146,7 +74,7 @@ def export(
         )
     else:
         capsule = (exporter.copy() if copy else exporter).__dlpack__(stream=stream)
-    content = _content(capsule)[0]
+    content = content_of(capsule)[0]
     if dtype in _CODE_OF_EXTENSION:
         content.code = _code(dtype)
     content.device_type, content.device_id = asked
@@ -160,9 +88,9 @@ def export(
 
 def memory_of(source: Any) -> ArgView:
     """The memory of a DLPack producer or an unused capsule, on the CPU or a Metal device, without a copy."""
-    is_capsule = _is_capsule(source)
-    capsule = source if is_capsule else _ask(source)
-    content, readonly = _content(capsule)
+    is_bare = is_capsule(source)
+    capsule = source if is_bare else _ask(source)
+    content, readonly = content_of(capsule)
     _check_device(content.device_type, "the capsule")
     dtype = _BY_CODE.get((content.code, content.bits))
     if dtype is None or content.lanes != 1:
@@ -175,23 +103,23 @@ def memory_of(source: Any) -> ArgView:
         raise ArgumentError(f"the DLPack tensor of shape {_shape(content)} has no memory", hint=NO_MEMORY_HINT)
     is_metal = content.device_type == dlpack_metal.METAL
     array, is_private = _adopt_metal(capsule, content, dtype) if is_metal else (_adopt(capsule, content, dtype), False)
-    readonly |= type(source).__module__.partition(".")[0] in _IMMUTABLE
+    readonly |= type(source).__module__.partition(".")[0] in IMMUTABLE
     if array.flags.writeable == readonly:
         array = np.asarray(_Relabelled(array, readonly))
     device = "mps" if is_metal else "cpu"
     if is_private:
-        return PrivateView("tensor", dtype, array, array if is_capsule else source, home_of("mps", "private"), readonly=readonly)
-    return ArgView("tensor", dtype, array, array if is_capsule else source, readonly=readonly, device=device)
+        return PrivateView("tensor", dtype, array, array if is_bare else source, home_of("mps", "private"), readonly=readonly)
+    return ArgView("tensor", dtype, array, array if is_bare else source, readonly=readonly, device=device)
 
 
 NO_MEMORY_HINT = "its storage was freed or resized: make a new tensor"
 
 
-def _shape(content: _DLTensor) -> tuple[int, ...]:
+def _shape(content: DLTensor) -> tuple[int, ...]:
     return tuple(content.shape[axis] for axis in range(content.ndim))
 
 
-def _lacks_memory(content: _DLTensor) -> bool:
+def _lacks_memory(content: DLTensor) -> bool:
     return not content.data and all(_shape(content))
 
 
@@ -203,7 +131,7 @@ class WithMemory:
 
     def __dlpack__(self, **options: Any) -> Any:
         capsule = self._producer.__dlpack__(**options)
-        content, _ = _content(capsule)
+        content, _ = content_of(capsule)
         if _lacks_memory(content):
             raise NoMemory(_shape(content))
         return capsule
@@ -231,14 +159,14 @@ def _ask(producer: Any) -> object:
         if not _NUMPY_HAS_VERSIONS:
             return producer.__dlpack__()
         try:
-            return producer.__dlpack__(max_version=_MAX_VERSION, copy=False)
+            return producer.__dlpack__(max_version=MAX_VERSION, copy=False)
         except TypeError:  # the producer is older than DLPack 1.0
             return producer.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, ArgumentError):
             raise
-        if _is_torch_tensor(producer):
-            view(producer, "x")  # says what is wrong with it, and what to do
+        if is_torch_tensor(producer):
+            torch_view(producer, "x")  # says what is wrong with it, and what to do
         raise ArgumentError(f"the {kind} cannot share its memory: {error}", hint="eas.tensor(x) shares or copies what it can") from error
 
 
@@ -251,7 +179,7 @@ def _check_device(device_type: int, owner: str) -> None:
         raise ArgumentError(f"{owner} lives on {name}, which cannot be shared as CPU memory can: {why}", hint="copy it to the CPU first")
 
 
-def _adopt_metal(capsule: object, content: _DLTensor, dtype: DType) -> tuple[Array, bool]:
+def _adopt_metal(capsule: object, content: DLTensor, dtype: DType) -> tuple[Array, bool]:
     """The memory of a Metal capsule, and whether it is private; NumPy consumes that, for the end of its life, as one of nothing on the CPU."""
     keeper: list[Array] = []
     made, is_private = dlpack_metal.adopted(content, dtype, keeper)
@@ -262,7 +190,7 @@ def _adopt_metal(capsule: object, content: _DLTensor, dtype: DType) -> tuple[Arr
     return made, is_private
 
 
-def _adopt(capsule: object, content: _DLTensor, dtype: DType) -> Array:
+def _adopt(capsule: object, content: DLTensor, dtype: DType) -> Array:
     """Let NumPy consume the capsule under the name of the storage type."""
     foreign_code = content.code
     content.code = _code(dtypes.from_numpy(dtype.np_storage))

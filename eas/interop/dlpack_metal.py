@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.dtypes import DType
 from eas.base.errors import ArgumentError
+from eas.interop.capsules import DLTensor
 from eas.runtime import get_runtime
-
-if TYPE_CHECKING:
-    from eas.interop.dlpack import _DLTensor
 
 Array = NDArray[Any]
 METAL = 8  # kDLMetal
@@ -23,7 +21,7 @@ def why_not_here() -> str | None:
     return get_runtime("mps").why_unavailable()
 
 
-def relabel(content: _DLTensor, array: Array) -> None:
+def relabel(content: DLTensor, array: Array) -> None:
     """Make a capsule of the CPU memory of `array` one of the MTLBuffer that it lies in."""
     from eas.runtime.metal import MetalRuntime
 
@@ -35,7 +33,7 @@ def relabel(content: _DLTensor, array: Array) -> None:
     content.data, content.byte_offset = buffer.handle, offset
 
 
-def adopted(content: _DLTensor, dtype: DType, keeper: list[Array]) -> tuple[Array, bool]:
+def adopted(content: DLTensor, dtype: DType, keeper: list[Array]) -> tuple[Array, bool]:
     """The elements of an MTLBuffer of somebody else, and whether only the GPU sees them; `keeper` will hold what its owner hears of the end from."""
     from eas.runtime.metal import MetalRuntime
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eas.base.dtypes import DType
+from eas.interop.arg_view import ArgView
 from eas.interop.devices import Device
-from eas.interop.views import ArgView
 
 Array = NDArray[Any]
 

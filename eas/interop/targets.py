@@ -8,10 +8,13 @@ import numpy as np
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
-from eas.base.errors import TypeMismatch
-from eas.interop.devices import UnknownDevice
+from eas.base.errors import EasError, TypeMismatch
 
 DTypeLike = Any  # a DType, its name, or a NumPy or torch dtype
+
+
+class UnknownDevice(EasError, ValueError):
+    """A device of that name does not exist."""
 
 
 def as_dtype(dtype: DTypeLike) -> DType:

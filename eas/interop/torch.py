@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 
 from eas.base.dtypes import DType
 from eas.base.errors import ArgumentError, BackendUnavailable
-from eas.interop.views import _TORCH_ONLY, ArgView, _is_torch_tensor, view
+from eas.interop.arg_view import ArgView, is_torch_tensor
+from eas.interop.torch_views import TORCH_ONLY
+from eas.interop.views import view
 from eas.runtime import get_runtime
 from eas.runtime.copies import told
 
 Array = NDArray[Any]
 
 # dtype NumPy lacks -> the torch dtype of that format
-_TORCH_NAMES = {dtype: name.removeprefix("torch.") for name, (dtype, _) in _TORCH_ONLY.items()}
+_TORCH_NAMES = {dtype: name.removeprefix("torch.") for name, (dtype, _) in TORCH_ONLY.items()}
 
 
 def torch_dtype(torch: Any, dtype: DType) -> Any:
@@ -24,16 +26,12 @@ def torch_dtype(torch: Any, dtype: DType) -> Any:
     return getattr(torch, _TORCH_NAMES.get(dtype) or dtype.np_compute.name)
 
 
-def is_torch_tensor(value: object) -> bool:
-    return _is_torch_tensor(value)
-
-
 def memory_of(tensor: object) -> ArgView:
     """The memory of a torch tensor, on the CPU or shared with Metal, detached from autograd.
 
     One that requires grad is read-only here while grad mode is on: autograd would miss writes.
     """
-    if not _is_torch_tensor(tensor):
+    if not is_torch_tensor(tensor):
         raise ArgumentError(
             f"from_torch takes a torch tensor, got {type(tensor).__name__}",
             hint="eas.tensor(x) takes NumPy arrays, lists and buffers too",

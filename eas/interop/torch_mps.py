@@ -1,4 +1,4 @@
-"""torch tensors on mps: what a launch may know of them, and the two ways to reach their memory.
+"""Launches on torch tensors on mps: the two ways to reach their memory.
 
 Layer B runs kernels on torch's own stream (`eas._torch_mps`). Layer A shares memory through DLPack and runs them on
 a stream of ours, after torch's has ended and before torch's goes on.
@@ -8,107 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from eas import _torch_mps
 from eas.base import config
 from eas.base.errors import BackendUnavailable, LaunchError
-from eas.base.facts import Extent
-from eas.interop.targets import as_dtype
-from eas.interop.views import ArgView, reach_of
+from eas.interop import dlpack
+from eas.interop.arg_view import ArgView
+from eas.interop.private import PrivateView, SharedPrivateView
+from eas.interop.torch_views import TorchMpsView
 from eas.runtime import Runtime, get_runtime
 from eas.runtime.debug import note_once
-
-Array = NDArray[Any]
-_BASE = 1 << 40  # of `addresses`: a multiple of every alignment, and no address of this process is asked for
-
-
-class TorchMpsView(ArgView):
-    """A torch tensor on mps: its place in its storage. `data_ptr()` is no address there, so nobody asks for it."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, name: str, tensor: Any) -> None:
-        torch = sys.modules["torch"]
-        self.name, self.owner = name, tensor
-        self.tensor = tensor.detach() if tensor.requires_grad else tensor
-        self.dtype = as_dtype(tensor.dtype)
-        self.device, self.offset, self.readonly = "mps", 0, False
-        self.requires_grad_leaf = tensor.requires_grad and torch.is_grad_enabled()
-
-    @property
-    def array(self) -> Array:  # type: ignore[override]  # memory of the GPU, which no array of the host shows
-        raise AssertionError(f"argument {self.name!r} is memory of torch's stream")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.tensor.shape)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return tuple(self.tensor.stride())
-
-    @property
-    def is_contiguous(self) -> bool:
-        return bool(self.tensor.is_contiguous())
-
-    @property
-    def home(self) -> object:
-        return self.tensor.untyped_storage()._cdata
-
-    @property
-    def addresses(self) -> Array:
-        steps = tuple(s * self.dtype.nbytes for s in self.strides)
-        return np.asarray(_Layout(_BASE + self._begin, self.shape, steps, self.dtype.np_storage))
-
-    @property
-    def extent(self) -> Extent:
-        size = reach_of(self.shape, self.strides)
-        return Extent(self.home, self._begin, size * self.dtype.nbytes, size)
-
-    @property
-    def _begin(self) -> int:
-        return int(self.tensor.storage_offset()) * self.dtype.nbytes
-
-    def reach(self) -> TorchMemory:
-        return TorchMemory(self.tensor, self.extent)
-
-    def copied(self) -> TorchMemory:
-        copy = self.tensor.clone(memory_format=sys.modules["torch"].contiguous_format)
-        return TorchMpsView(self.name, copy).reach()
-
-    def blank(self) -> TorchMemory:
-        return self.copied()
-
-    def write_back(self, copy: Any) -> None:
-        with sys.modules["torch"].no_grad():
-            self.tensor.copy_(copy.tensor.view(self.shape)) if isinstance(copy, TorchMemory) else self.tensor.fill_(copy)
-
-    def named(self, name: str) -> TorchMpsView:
-        return TorchMpsView(name, self.owner)
-
-    def __repr__(self) -> str:
-        return f"TorchMpsView({self.name}: {self.dtype}{list(self.shape)}, strides {self.strides})"
-
-
-class TorchMemory:
-    """An argument of a kernel on torch's stream: a tensor, of whose storage it may use what `extent` says."""
-
-    __slots__ = ("extent", "tensor")
-
-    def __init__(self, tensor: Any, extent: Extent) -> None:
-        self.tensor, self.extent = tensor, extent
-
-
-class _Layout:
-    """What NumPy takes for memory, for questions of overlap; nobody looks at the elements."""
-
-    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.__array_interface__ = {"version": 3, "shape": shape, "strides": strides, "typestr": dtype.str, "data": (address, True)}
-
 
 # --- which layer ------------------------------------------------------------------------------------
 
@@ -144,9 +53,6 @@ def chosen_layer() -> tuple[str, str]:
 
 def shared_view(seen: ArgView) -> ArgView:
     """The memory of a torch tensor, which torch's stream has left, shared through DLPack."""
-    from eas.interop import dlpack
-    from eas.interop.private import PrivateView, SharedPrivateView
-
     assert isinstance(seen, TorchMpsView), seen
     torch = sys.modules["torch"]
     if config.torch_mps_sync():

@@ -12,8 +12,8 @@ from eas.base.locks import new_lock
 from eas.base.recent import Recent
 from eas.compiler import CompiledKernel, may_be_known
 from eas.frontend.reads.globals_read import Dependencies
+from eas.interop.arg_view import ArgView
 from eas.interop.private import PrivateView
-from eas.interop.views import ArgView
 from eas.kernel import Kernel
 from eas.launch import warm_start
 from eas.lazy.blocks import Shape, shape_of

@@ -13,8 +13,8 @@ import eas
 from eas import mk
 from eas.base import dtypes
 from eas.base.errors import ArgumentError
-from eas.interop import dlpack
 from eas.interop.arguments import ArgView, hidden_value, is_scalar, view
+from eas.interop.capsules import content_of
 from eas.interop.hidden import Hidden
 
 REPO = Path(__file__).resolve().parents[2]
@@ -230,7 +230,7 @@ class _Freed(_OnlyDLPack):
 
     def __dlpack__(self, **kwargs):
         capsule = self.array.__dlpack__(**kwargs)
-        content = dlpack._content(capsule)[0]
+        content = content_of(capsule)[0]
         content.data, content.byte_offset = None, self.byte_offset
         return capsule
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eas.base import dtypes, errors
-from eas.interop import dlpack
+from eas.interop import capsules, dlpack
 from eas.tensor import arange, from_dlpack, ones, tensor, to_dlpack, zeros
 
 ROOT = Path(__file__).parents[2]
@@ -287,7 +287,7 @@ def test_other_devices_are_refused():
     with pytest.raises(errors.ArgumentError, match="DLPack device 99"):
         from_dlpack(Producer(None, device=(99, 0)))
     capsule = to_dlpack(ones(2))
-    dlpack._content(capsule)[0].device_type = 2
+    capsules.content_of(capsule)[0].device_type = 2
     with pytest.raises(errors.ArgumentError, match="the capsule lives on CUDA"):
         from_dlpack(capsule)
 
@@ -296,7 +296,7 @@ def test_foreign_dtypes_are_refused():
     with pytest.raises(errors.ArgumentError, match="no dtype for DLPack type code 5 with 128 bits"):
         from_dlpack(np.zeros(2, complex))
     capsule = to_dlpack(ones(2))
-    dlpack._content(capsule)[0].lanes = 4
+    capsules.content_of(capsule)[0].lanes = 4
     with pytest.raises(errors.ArgumentError, match="4 lanes"):
         from_dlpack(capsule)
 
@@ -304,7 +304,7 @@ def test_foreign_dtypes_are_refused():
 @versioned_only
 def test_a_later_major_version_is_refused():
     capsule = ones(2).__dlpack__(max_version=(1, 0))
-    managed = dlpack._ManagedVersioned.from_address(dlpack._pointer(capsule, b"dltensor_versioned"))
+    managed = capsules.ManagedVersioned.from_address(capsules.pointer(capsule, b"dltensor_versioned"))
     managed.major = 2
     with pytest.raises(errors.ArgumentError, match=r"follows DLPack 2\.\d+, eas reads version 1"):
         from_dlpack(capsule)

@@ -197,10 +197,10 @@ def test_the_processor_has_no_address_of_private_memory(monkeypatch):
 @NEEDS_EXTENSION
 def test_dlpack_passes_private_buffers_on():
     run("""
-        from eas.interop.dlpack import _content
+        from eas.interop.capsules import content_of
         x = private(np.arange(12, dtype=np.float32).reshape(3, 4))
         capsule = x[1:, 1:].__dlpack__(max_version=(1, 0))
-        content, _ = _content(capsule)
+        content, _ = content_of(capsule)
         place = runtime.memory.place_of(x._memory.__array_interface__["data"][0], x.nbytes)
         assert (content.data, content.byte_offset, content.device_type) == (place.buffer.handle, place.offset + 20, 8)
         y = eas.from_dlpack(capsule)

@@ -126,13 +126,13 @@ add_kernel(page, page, page, 100, BLOCK=128)
 def test_dlpack_shares_buffers_both_ways():
     run("""
         from eas.base import dtypes
-        from eas.interop.dlpack import _content
+        from eas.interop.capsules import content_of
         metal = runtime.extension()
         x = eas.tensor(np.arange(24, dtype=np.float32).reshape(4, 6), device="mps")
         part = x[1:, 2::2].permute(1, 0)
         assert x.__dlpack_device__() == (8, 0)
         capsule = part.__dlpack__(max_version=(1, 0))
-        content, _ = _content(capsule)
+        content, _ = content_of(capsule)
         place = runtime.memory.place_of(x._array.ctypes.data, x.nbytes)
         assert (content.data, content.byte_offset, content.device_type) == (place.buffer.handle, place.offset + 32, 8)
         y = eas.from_dlpack(capsule)  # any strides
@@ -167,7 +167,7 @@ def test_dlpack_shares_buffers_both_ways():
 
         other = metal.allocate(4096, True)
         capsule = eas.empty(8, device="mps").__dlpack__()
-        _content(capsule)[0].data = other.handle
+        content_of(capsule)[0].data = other.handle
         assert eas.from_dlpack(capsule).storage == "private"  # of a buffer that the CPU does not see
         try:
             x.to_torch("mps")

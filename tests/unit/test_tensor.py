@@ -12,7 +12,7 @@ import pytest
 from eas.base import dtypes, errors
 from eas.interop import devices
 from eas.interop.arguments import view
-from eas.interop.devices import UnknownDevice
+from eas.interop.targets import UnknownDevice
 from eas.runtime import get_runtime
 from eas.tensor import (
     Tensor,

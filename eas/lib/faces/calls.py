@@ -11,8 +11,8 @@ import numpy as np
 
 from eas.base.errors import ArgumentError
 from eas.base.loading import load
-from eas.interop.views import is_of_mlx
-from eas.lib.faces.torch_arrays import TorchArray, as_array, as_torch, is_torch_tensor
+from eas.interop.arg_view import is_of_mlx, is_torch_tensor
+from eas.lib.faces.torch_arrays import TorchArray, as_array, as_torch
 from eas.tensor import Tensor, tensor
 
 Fn = Callable[..., Any]

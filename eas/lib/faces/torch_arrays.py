@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from eas.base.dtypes import DType
+from eas.interop.arg_view import ArgView, is_torch_tensor
 from eas.interop.targets import as_dtype
 from eas.interop.torch import torch_dtype
-from eas.interop.views import ArgView, view
+from eas.interop.views import view
 from eas.tensor import Tensor, from_torch
 
 
@@ -66,12 +67,6 @@ class TorchArray:
             return TorchArray(self.tensor.expand(shape))
         except RuntimeError as error:
             raise ValueError(str(error)) from None
-
-
-def is_torch_tensor(value: object) -> bool:
-    # No torch tensor can exist before somebody else has imported torch.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def as_array(value: Any) -> Any:
