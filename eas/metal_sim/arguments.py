@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from eas.base import dtypes, numerics
 from eas.base.errors import ArgumentError, LostWrite
+from eas.metal_sim.loaded import LoadedKernel
 from eas.metal_sim.native import ParameterInfo
 from eas.metal_sim.prepass import Parameter
-
-if TYPE_CHECKING:
-    from eas.metal_sim.library import Kernel
 
 MAX_CONSTANT_NBYTES = 4096  # what setBytes takes
 _FLOATS = {b"f": dtypes.f32, b"e": dtypes.f16, b"b": dtypes.bf16}
@@ -37,7 +35,7 @@ class Binding:
         return 0 if self.array is None else self.array.nbytes
 
 
-def bind(kernel: Kernel, args: Sequence[Any], named: Mapping[str, Any]) -> list[Binding]:
+def bind(kernel: LoadedKernel, args: Sequence[Any], named: Mapping[str, Any]) -> list[Binding]:
     """One binding per buffer parameter."""
     buffers = kernel.buffers
     names = [p.name for p in buffers]

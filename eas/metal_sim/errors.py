@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from eas.base.errors import CompileError
+from eas.base.errors import CompileError, SourcePlace
+
+Places = Mapping[int, SourcePlace]
+"""Line of the Metal text -> the kernel line in Python that it was made from."""
 
 
 class MetalPlace:

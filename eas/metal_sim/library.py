@@ -7,8 +7,7 @@ import ctypes
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eas.base import config
@@ -17,11 +16,11 @@ from eas.base.errors import ArgumentError, LaunchError, printable
 from eas.base.locks import new_lock
 from eas.metal_sim import binaries, native, toolchain
 from eas.metal_sim.arguments import Binding, bind
-from eas.metal_sim.debug_lines import CodeLine, LineTable, code_of
-from eas.metal_sim.errors import MetalSourceError
+from eas.metal_sim.errors import MetalSourceError, Places
 from eas.metal_sim.grids import Extent, Shape, shape_of
-from eas.metal_sim.prepass import POSITIONS, KernelSource, Parameter, Source, read_source
-from eas.metal_sim.reports import Places, raise_error
+from eas.metal_sim.loaded import KernelCode, LoadedKernel, LoadedLibrary, code_digest
+from eas.metal_sim.prepass import POSITIONS, KernelSource, Source, read_source
+from eas.metal_sim.reports import raise_error
 from eas.metal_sim.sanitizer import library_nbytes, run_sanitized
 from eas.metal_sim.strict import check as strict
 from eas.metal_sim.tokens import OWN_LINES
@@ -30,33 +29,6 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?!pragma\b)(?!include[ \t]*<(?:metal_\w
 _METAL_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:metal_\w+|simd/simd.h)>", re.MULTILINE)
 MAX_THREADGROUP_NBYTES = 32768
 _SMALL = 8  # a text of this many kernels is compiled as a whole, a larger one kernel by kernel
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A shared library in memory, and what is to be known of its file."""
-
-    library: ctypes.CDLL
-    nbytes: int
-    """How much memory it takes."""
-    code_digest: bytes
-
-
-@dataclass(frozen=True, eq=False)
-class _Code:
-    """A loaded kernel."""
-
-    loaded: _Loaded
-    with_lines: Callable[[], bytes]
-    """Compiles the same text again, with its line table."""
-    entry: int
-    infos: tuple[native.ParameterInfo, ...]
-
-    @functools.cached_property
-    def lines(self) -> LineTable | None:
-        """From a library that has the same code; None if its code differs."""
-        data = self.with_lines()
-        return LineTable(data) if _code_digest(data) == self.loaded.code_digest else None
 
 
 class Library:
@@ -93,7 +65,7 @@ class Library:
         self._source: Source = read_source(plain, function_constants or {}, self.name)
         self.places = places
         self._kernels: dict[str, Kernel] = {}
-        self._code: dict[str, _Code] = {}
+        self._code: dict[str, KernelCode] = {}
         self._lock = new_lock()
 
     @property
@@ -155,7 +127,7 @@ class Library:
         entries = "".join(_entry_text(i, k) for i, k in enumerate(kernels))
         return f'{OWN_LINES}{self._source.text}\n# 1 "<entries>"\n{entries}'
 
-    def _compiled(self, kernel: KernelSource) -> _Code:
+    def _compiled(self, kernel: KernelSource) -> KernelCode:
         if kernel.name not in self._code:
             together = self._source.kernels if len(self._source.kernels) <= _SMALL else [kernel]
             text = self._with_entries(together)
@@ -170,7 +142,7 @@ class Library:
                 entry = ctypes.cast(getattr(loaded.library, f"eas_kernel_{i}"), ctypes.c_void_p).value
                 table = (native.ParameterInfo * len(k.parameters)).in_dll(loaded.library, f"eas_parameters_{i}") if k.parameters else ()
                 assert entry is not None
-                self._code[k.name] = _Code(loaded, lines, entry, tuple(table))
+                self._code[k.name] = KernelCode(loaded, lines, entry, tuple(table))
         return self._code[kernel.name]
 
 
@@ -183,10 +155,10 @@ def _require_text(source: str) -> None:
         ) from None
 
 
-_loaded: dict[bytes, _Loaded] = {}  # by the digest of the file: equal texts are in memory once
+_loaded: dict[bytes, LoadedLibrary] = {}  # by the digest of the file: equal texts are in memory once
 
 
-def _load(data: bytes) -> _Loaded:
+def _load(data: bytes) -> LoadedLibrary:
     key = hashlib.sha256(data).digest()
     if key not in _loaded:
         toolchain.engine()
@@ -197,7 +169,7 @@ def _load(data: bytes) -> _Loaded:
             if symbol is None:
                 raise
             raise MetalSourceError(f"function {_unmangled(symbol[1])} is called, and never defined", hint="every function of a Metal text has a body") from None
-        _loaded.setdefault(key, _Loaded(library, library_nbytes(data), _code_digest(data)))
+        _loaded.setdefault(key, LoadedLibrary(library, library_nbytes(data), code_digest(data)))
     return _loaded[key]
 
 
@@ -209,11 +181,6 @@ def _unmangled(symbol: str) -> str:
         names.append(rest[length.end() : end])
         rest = rest[end:]
     return "::".join(names) or symbol
-
-
-def _code_digest(data: bytes) -> bytes:
-    address, code = code_of(data)
-    return hashlib.sha256(b"%d:%b" % (address, code)).digest()
 
 
 def _entry_text(number: int, kernel: KernelSource) -> str:
@@ -239,18 +206,10 @@ def _entry_text(number: int, kernel: KernelSource) -> str:
     return text
 
 
-class Kernel:
+class Kernel(LoadedKernel):
     """One kernel, ready to run on NumPy arrays, tensors, numbers and bytes."""
 
-    def __init__(self, library: Library, source: KernelSource, code: _Code) -> None:
-        self.library = library
-        self.name = source.name
-        self.parameters: tuple[Parameter, ...] = source.parameters
-        self.max_total_threads = source.max_threads or 1024
-        self.static_threadgroup_nbytes = 0
-        """Of the variables that the kernel declares; known after its first launch."""
-        self.has_checked_registers = False
-        self._code = code
+    library: Library
 
     @functools.cached_property
     def register_twin(self) -> Kernel | None:
@@ -262,20 +221,6 @@ class Kernel:
             if "stack frame size" in str(error):  # unoptimised, it needs more stack than a thread has
                 return None
             raise
-
-    @property
-    def entry(self) -> int:
-        """The address of its code."""
-        return self._code.entry
-
-    @property
-    def buffers(self) -> tuple[Parameter, ...]:
-        """The parameters that a call passes, in the order of the call."""
-        return tuple(p for p in self.parameters if p.kind == "buffer")
-
-    def info(self, parameter: Parameter) -> native.ParameterInfo:
-        """Size, alignment and kind of what the parameter points to."""
-        return self._code.infos[self.parameters.index(parameter)]
 
     def __call__(
         self,
@@ -334,33 +279,3 @@ class Kernel:
                 hint="use smaller tiles or a narrower type",
             )
         return launch
-
-    def line_at(self, address: int | None) -> CodeLine | None:
-        """The line of the Metal text that a code address belongs to."""
-        if not address:
-            return None
-        table = self._code.lines
-        # A return address is that of the next instruction.
-        return None if table is None else table.find(address - self.code_start - 1)
-
-    @property
-    def code_nbytes(self) -> int:
-        """How much memory the library takes, from `code_start` on."""
-        return self._code.loaded.nbytes
-
-    @property
-    def code_start(self) -> int:
-        """Where the library lies in memory: the address of what its file calls address 0."""
-        return load_address(self._code.entry)
-
-
-class _DlInfo(ctypes.Structure):
-    _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p))
-
-
-@functools.cache
-def load_address(inside: int) -> int:
-    """The base of the shared library that holds an address."""
-    found = _DlInfo()
-    ctypes.CDLL(None).dladdr(ctypes.c_void_p(inside), ctypes.byref(found))
-    return int(found.base or 0)

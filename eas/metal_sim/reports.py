@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from eas.base.errors import KernelError, LaunchError, SanitizerError, SourcePlace
 from eas.metal_sim.errors import MetalPlace
+from eas.metal_sim.loaded import LoadedKernel
 from eas.metal_sim.native import Kind, Launch, Report
 from eas.metal_sim.tokens import OWN_FILE
-
-if TYPE_CHECKING:
-    from eas.metal_sim.library import Kernel
-
-Places = Mapping[int, SourcePlace]
-"""Line of the Metal text -> the kernel line in Python that it was made from."""
 
 RegionName = Callable[[int], str | None]
 Position = tuple[int, int, int]
@@ -92,7 +87,7 @@ class Place:
 class Teller:
     """Turns the engine's records into findings."""
 
-    def __init__(self, kernel: Kernel, launch: Launch, region_name: RegionName) -> None:
+    def __init__(self, kernel: LoadedKernel, launch: Launch, region_name: RegionName) -> None:
         self.kernel, self.launch, self.region_name = kernel, launch, region_name
 
     def place(self, site: int | None, line: int = 0) -> Place:
@@ -176,7 +171,7 @@ class Teller:
         return f"thread {_ids(inside)} of threadgroup {_ids(where)}"
 
 
-def raise_error(kernel: Kernel, launch: Launch, reports: Sequence[Report], region_name: RegionName = lambda region: None) -> NoReturn:
+def raise_error(kernel: LoadedKernel, launch: Launch, reports: Sequence[Report], region_name: RegionName = lambda region: None) -> NoReturn:
     """Raise what the first of the reports means; the others are told with it."""
     first = reports[0]
     teller = Teller(kernel, launch, region_name)

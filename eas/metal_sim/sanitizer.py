@@ -6,17 +6,14 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eas.metal_sim import native
 from eas.metal_sim.arguments import Binding
+from eas.metal_sim.loaded import LoadedKernel
 from eas.metal_sim.native import Kind
 from eas.metal_sim.reports import raise_error
-
-if TYPE_CHECKING:
-    from eas.metal_sim.library import Kernel
 
 RED_ZONE = 1 << 18  # bytes between buffers: an index that is off by less is told with the buffer's name
 CELL_NBYTES, MEETING_NBYTES = 48, 24
@@ -26,7 +23,7 @@ DYNAMIC, VARIABLE = 1000, 2000  # regions of threadgroup memory
 COARSE = 2  # log2 of the bytes that share a shadow cell, until a smaller access is seen
 
 
-def run_sanitized(kernel: Kernel, launch: native.Launch, bindings: Sequence[Binding]) -> None:
+def run_sanitized(kernel: LoadedKernel, launch: native.Launch, bindings: Sequence[Binding]) -> None:
     """Run a launch on copies of its buffers; raise what was found, else the results are in the buffers."""
     shift = COARSE
     while True:
@@ -50,7 +47,7 @@ def _start_again(launch: native.Launch) -> None:
     launch.error = native.Report()
 
 
-def _check_registers(kernel: Kernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
+def _check_registers(kernel: LoadedKernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
     """Look for values that nobody has set in the first launch of a kernel, on copies that nobody sees."""
     if kernel.has_checked_registers or kernel.register_twin is None:
         return
@@ -71,7 +68,7 @@ def _check_registers(kernel: Kernel, launch: native.Launch, bindings: Sequence[B
 class _Session:
     """The memory of one sanitized launch."""
 
-    def __init__(self, kernel: Kernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
+    def __init__(self, kernel: LoadedKernel, launch: native.Launch, bindings: Sequence[Binding], shift: int) -> None:
         self.kernel, self.bindings = kernel, [b for b in bindings if b.array is not None]
         shared = _blocks(self.bindings)
         blocks = [part for block in shared for part in ([[b] for b in block] if _must_not_see_each_other(block) else [block])]
