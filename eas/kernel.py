@@ -6,8 +6,8 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import MethodType, NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from types import FunctionType, MethodType, NoneType
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from eas.interop.hidden import Hidden
 from eas.interop.homes import extent_of, launch_site
 from eas.interop.pending import PENDING, keep_for_readers
 from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
-from eas.launch.arguments import evaluated_grid, plain_arrays, type_key
+from eas.launch.arguments import plain_arrays, type_key
 from eas.launch.capture import Captured, Graph, capturing
 from eas.launch.function import (
     OPTIONS,
@@ -39,9 +39,10 @@ from eas.launch.function import (
     head_of_function,
     parameters_of,
 )
+from eas.launch.prepared import Explained, Launch, Staged
 from eas.launch.retraces import told_of_retrace
 from eas.launch.told_strides import refuse_told_strides, steps_of
-from eas.runtime import Grid, Lane, Runtime, get_runtime, keys, require
+from eas.runtime import Grid, Lane, get_runtime, keys, require
 from eas.runtime.grid import GridOptions, check_tptg, infer_grid
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
@@ -104,7 +105,7 @@ class Kernel:
             is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True and _stream is None and not SPECIAL
             if is_simple:
                 if _grid is not None and type(_grid) is not tuple and (self._repeats or self._tensor_repeats):
-                    _grid = (_grid,) if type(_grid) is int else evaluated_grid(self, _grid, args, kwargs)
+                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
                 for repeat in self._repeats:
                     if repeat(args, kwargs, _grid) is None:
                         return None
@@ -112,7 +113,7 @@ class Kernel:
                     return None
             elif self._tensor_repeats and (not SPECIAL or capturing() is None) and _shape is None and _nthreads is None and _tptg is None:
                 if _grid is not None and type(_grid) is not tuple:
-                    _grid = (_grid,) if type(_grid) is int else evaluated_grid(self, _grid, args, kwargs)
+                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
                 if self._repeat_on_tensors(args, kwargs, _grid, (_sync, _stream)):
                     return None
             if is_tracing() and _any_traced((*args, *kwargs.values())):
@@ -175,11 +176,11 @@ class Kernel:
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """One HTML page about a launch over these arguments, whose memory is left alone; see `docs/explain.md`."""
-        from eas.explain.kernel_page import explain_kernel
+        from eas.explain.kernel_page import explain_launch
 
         __tracebackhide__ = True
         try:
-            return explain_kernel(self, args, kwargs)
+            return explain_launch(self._explained(args, kwargs))
         except BaseException as error:
             self._tell(error)
             raise
@@ -208,7 +209,7 @@ class Kernel:
     def _repr_html_(self) -> str:
         from eas.tools.notebook import kernel_html
 
-        return kernel_html(self)
+        return kernel_html(self.fn, self._names, list(dict(self._compiled.items()).values()))
 
     def _tell(self, error: BaseException) -> None:
         """Make an error of a call what the caller sees: one of a launch names the kernel by its `def`."""
@@ -243,6 +244,19 @@ class Kernel:
                 made = self._by_warps[warps] = Kernel(self.fn, self.math_mode)
                 made.num_warps = warps
             return self._by_warps[warps]
+
+    def _evaluated(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A grid given as a function of one mapping as the tuple that it gives; else the grid itself."""
+        if type(grid) is FunctionType and not grid.__dict__ and grid.__code__.co_argcount == 1 and not grid.__code__.co_flags & inspect.CO_VARARGS:
+            named = {**dict(zip(self._names, args, strict=False)), **kwargs}
+            if len(named) < len(self._names):
+                named = {**self._defaults_by_name, **named}
+            is_stale = self.fn.__defaults__ is not self._defaults[1] or self.fn.__kwdefaults__ is not self._defaults[2]
+            if is_stale or len(args) > len(self._names) or len(named) != len(self._names) or not kwargs.keys() <= self._index.keys():
+                return grid  # such a call needs to be looked at first
+            found = grid(named)
+            return found if type(found) is tuple and all(type(n) is int for n in found) else (found,) if type(found) is int else grid
+        return grid
 
     def _read_defaults(self) -> None:
         seen = (self.fn.__defaults__, self.fn.__kwdefaults__)
@@ -357,7 +371,7 @@ class Kernel:
         staged.staging.finish()
         return compiled._repeaters.get(staged.runtime.name)
 
-    def _capture(self, graph: Graph, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> None:
+    def _capture(self, graph: Graph, compiled: CompiledKernel, staged: Staged, grid: Grid) -> None:
         if staged.has_copies:
             raise LaunchError(f"{self.__name__} would run on a copy of an argument, which a graph cannot capture", hint="pass contiguous arrays, or let the kernel ask for strides")
 
@@ -368,7 +382,7 @@ class Kernel:
 
         graph.add(Captured(self.__name__, staged.runtime, staged.values, grid, choose, staged.staging.written()))
 
-    def _run(self, compiled: CompiledKernel, staged: _Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
+    def _run(self, compiled: CompiledKernel, staged: Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         if setting_now(config.debug) or PROFILES:
@@ -389,6 +403,20 @@ class Kernel:
         args = [staged.values[self._index[name]] for name in compiled.arg_names]
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)
         return Launch(staged.runtime, variant, args, grid, staged.staging)
+
+    def _explained(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explained:
+        """A launch over these arguments, to be looked at."""
+        options = GridOptions(*(kwargs.pop(name, None) for name in ("_grid", "_shape", "_nthreads")))
+        tptg = kwargs.pop("_tptg", None)
+        for name in ("_sync", "_stream"):
+            kwargs.pop(name, None)
+        hinted = self._hinted(kwargs)
+        values = hinted._bind(args, kwargs)
+        compiled = hinted._compile(values)
+        launch = hinted._prepare(compiled, values, options, tptg)
+        if launch is None:
+            raise LaunchError(f"the grid of {self.__name__} has no programs, so there is nothing to explain", hint="pass arguments as a real launch has them")
+        return Explained(self.fn, dict(zip(self._names, values, strict=True)), self.math_mode, compiled, launch)
 
     def _grid(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any) -> Grid:
         if tptg is not None:
@@ -413,7 +441,7 @@ class Kernel:
             return values
         return [*values[: len(self._names)], *(values[self._index[name]] for name in compiled._hidden)]
 
-    def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> _Staged | None:
+    def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
         given = {name: values[self._index[name]] for name in compiled.arg_names}
         arrays = plain_arrays(compiled, given)
@@ -437,7 +465,7 @@ class Kernel:
         for name, array in arrays.items():
             ready[self._index[name]] = array
         has_copies = any(v.must_finish or not (v.is_contiguous or n in strided) for n, v in views.items())
-        return _Staged(runtime, ready, arrays, staging, is_plain, has_copies)
+        return Staged(runtime, ready, arrays, staging, is_plain, has_copies)
 
     def _was_told_strides(self, seen: ArgView, values: list[Any]) -> bool:
         """Whether parameters named after strides hold those of this array, as kernels written for Triton have them.
@@ -455,7 +483,7 @@ class Kernel:
         held = [f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, extents, compiled.writes) for f in compiled.facts]
         return compiled._variant_of(tuple(held))
 
-    def _repeat(self, compiled: CompiledKernel, staged: _Staged, grid: Grid) -> bool:
+    def _repeat(self, compiled: CompiledKernel, staged: Staged, grid: Grid) -> bool:
         """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
         repeater = compiled._repeaters.get(staged.runtime.name)
         call = repeater.call if repeater else None
@@ -514,7 +542,7 @@ class Kernel:
             if call is not None and repeater.takes_tensors({p.position: args[p.position] for p in places}) and call not in self._repeats:
                 self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
 
-    def _learn(self, compiled: CompiledKernel, staged: _Staged, variant: Variant) -> None:
+    def _learn(self, compiled: CompiledKernel, staged: Staged, variant: Variant) -> None:
         """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
         compiled._launches += 1
         if compiled._launches < LEARN_AFTER or sys.is_finalizing() or staged.runtime.launch_site() is None:
@@ -540,29 +568,6 @@ class Kernel:
 # What torch.compile says where it may not leave its graph; elsewhere it calls the kernel as it is.
 Kernel.__call__._torchdynamo_disable = True  # type: ignore[attr-defined]
 Kernel.__call__._torchdynamo_disable_msg = "eas kernels are no operators of torch: wrap the function that launches them with eas.torch_op"  # type: ignore[attr-defined]
-
-
-class _Staged(NamedTuple):
-    """The arguments of one launch as the kernel gets them."""
-
-    runtime: Runtime
-    values: list[Any]
-    """Of all parameters, in order: flat arrays and Python numbers."""
-    arrays: dict[str, Array]
-    staging: Staging
-    is_plain: bool
-    """The arguments are NumPy arrays and Python numbers, and run as they are."""
-    has_copies: bool
-
-
-class Launch(NamedTuple):
-    """One launch, ready to run; `staging.finish` then brings the results to strided arguments."""
-
-    runtime: Runtime
-    variant: Variant
-    args: list[Any]
-    grid: Grid
-    staging: Staging
 
 
 def hide_our_frames(error: BaseException) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eas.base.errors import LaunchError
 from eas.explain.linked import Listing, ir_listing, metal_listings, native_listings, source_blocks
 from eas.explain.machine import Roof, roof_of
 from eas.explain.page import Explanation, Section, page, table, tiles
@@ -20,44 +19,32 @@ from eas.explain.svg import element, esc, nbytes, si
 from eas.interop.devices import device_of
 from eas.interop.views import is_scalar
 from eas.ir import walk
-from eas.runtime.grid import GridOptions
 
 if TYPE_CHECKING:
     from eas.compiler import CompiledKernel, Variant
-    from eas.kernel import Kernel, Launch
+    from eas.launch.prepared import Explained, Launch
 
 _MEASURE_SECONDS = 0.1
 _MOST_REPEATS = 50
 _LONG_SECONDS = 1.0  # a launch that is not repeated
 
 
-def explain_kernel(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, measure: bool = True) -> Explanation:
-    """The page of a launch over these arguments; what the kernel would write is written to copies only."""
-    given = dict(kwargs)
-    options = GridOptions(*(given.pop(name, None) for name in ("_grid", "_shape", "_nthreads")))
-    tptg = given.pop("_tptg", None)
-    for name in ("_sync", "_stream"):
-        given.pop(name, None)
-    hinted = kernel._hinted(given)
-    values = hinted._bind(args, given)
-    compiled = hinted._compile(values)
-    launch = hinted._prepare(compiled, values, options, tptg)
-    if launch is None:
-        raise LaunchError(f"the grid of {kernel.__name__} has no programs, so there is nothing to explain", hint="pass arguments as a real launch has them")
+def explain_launch(explained: Explained, *, measure: bool = True) -> Explanation:
+    """The page of a launch; what the kernel would write is written to copies only."""
+    fn, shown, math_mode, compiled, launch = explained
     seconds, why_not = measured_seconds(launch, compiled.writes) if measure else ([], "Nobody asked for a measurement.")
     listings, more = texts_of(launch.variant, launch.runtime.name)
     keys = Keys("k", [*listings, *more])
-    sources = source_blocks([hinted.fn.__code__], [*listings, *more])
-    shown = dict(zip(hinted._names, values, strict=True))
+    sources = source_blocks([fn.__code__], [*listings, *more])
     sections = [
         Section("speed", "Speed", _speed(launch, seconds, why_not)),
         Section("code", "Code", panes(keys, sources, listings, more)),
-        Section("launch", "Launch", _launch(hinted, compiled, launch, shown)),
+        Section("launch", "Launch", _launch(math_mode, compiled, launch, shown)),
     ]
     place = f"{sources[0].shown_name}:{sources[0].first}" if sources else "no file"
     lead = element("p", esc(f"{launch.runtime.name} · grid {_extents(launch.grid)} · {place}"), class_="sub") + _summary(launch, seconds)
-    signature = f"{kernel.__name__}({', '.join(hinted._names)})"
-    return page(f"kernel {kernel.__name__}", element("code", esc(signature)), lead, sections, keys.rules())
+    signature = f"{fn.__name__}({', '.join(shown)})"
+    return page(f"kernel {fn.__name__}", element("code", esc(signature)), lead, sections, keys.rules())
 
 
 def texts_of(variant: Variant, backend: str, with_others: bool = True) -> tuple[list[Listing], list[Listing]]:
@@ -165,7 +152,7 @@ def _limit(roof: Roof, what: str) -> str:
     return si(roof.bytes_per_second if what == "B/s" else roof.flops_per_second, what)
 
 
-def _launch(kernel: Kernel, compiled: CompiledKernel, launch: Launch, shown: Mapping[str, Any]) -> str:
+def _launch(math_mode: str, compiled: CompiledKernel, launch: Launch, shown: Mapping[str, Any]) -> str:
     variant = launch.variant
     facts = [
         ("backend", launch.runtime.name),
@@ -173,7 +160,7 @@ def _launch(kernel: Kernel, compiled: CompiledKernel, launch: Launch, shown: Map
         ("grid", _extents(launch.grid)),
         ("block", str(compiled.block_size or ", ".join(map(str, compiled.grid_info.block_sizes)) or "none")),
         ("threads per threadgroup", str(compiled.tptg[0])),
-        ("math mode", kernel.math_mode),
+        ("math mode", math_mode),
         ("variant relies on", ", ".join(sorted(map(str, variant.facts))) or "nothing"),
         ("it may ask for", ", ".join(sorted(map(str, compiled.facts))) or "nothing"),
         ("optimised", "no (EAS_NOOPT=1)" if variant.settings.noopt else "yes"),

@@ -15,10 +15,11 @@ import numpy as np
 from eas import mk
 from eas._version import __version__
 from eas.base import config, dtypes
-from eas.compiler import CompiledKernel
+from eas.base.types import Space, Type
+from eas.compiler import CompiledKernel, compile_kernel
+from eas.frontend.constexpr import Static
 from eas.interop.devices import device_of
 from eas.interop.memory import allocate
-from eas.kernel import Kernel
 from eas.runtime import Runtime
 from eas.runtime.disk_cache import default_cache
 from eas.runtime.native.host_cpu import num_threads
@@ -34,6 +35,7 @@ _MOST_ELEMENTS = 1 << 24  # 64 MiB per array: more than most caches hold
 _FMA_LANES = {"mps": 256, "sim": 256, "interp": 1 << 14}  # elements of a sum; a vector of the CPU elsewhere
 _LONG_ENOUGH = 0.02  # seconds of one launch whose time is believed
 _REPEATS = 12
+_F32, _I32 = Type(dtypes.f32, (), Space.DEVICE), Type(dtypes.i32)
 
 
 class Roof(NamedTuple):
@@ -100,7 +102,7 @@ def _bandwidth(runtime: Runtime) -> float:
         x, y = _array(runtime, n), _array(runtime, n)
         x[...] = 1
         y[...] = 0  # pages exist before they are measured
-        seconds = _seconds(runtime, _compiled(copy_kernel, x, y, n, BLOCK=block), [x, y, n], n // block)
+        seconds = _seconds(runtime, _compiled(copy_kernel, x=_F32, y=_F32, N=_I32, BLOCK=Static(block)), [x, y, n], n // block)
         if seconds > _LONG_ENOUGH or n >= _MOST_ELEMENTS:
             return 8 * n / seconds
         n *= 4
@@ -111,7 +113,7 @@ def _peak(runtime: Runtime) -> float:
     is_slow = runtime.name == "interp"  # one NumPy call per operation
     programs, block = 1 if is_slow else 64, _FMA_LANES.get(runtime.name, host_target().vector_nbytes // 4)
     out, trips = _array(runtime, programs), 4 if is_slow else 64
-    compiled = _compiled(fma_kernel, out, trips, BLOCK=block, CHAINS=_CHAINS)
+    compiled = _compiled(fma_kernel, out=_F32, trips=_I32, BLOCK=Static(block), CHAINS=Static(_CHAINS))
     while True:
         seconds = _seconds(runtime, compiled, [out, trips], programs)
         if seconds > _LONG_ENOUGH or trips >= 1 << 22:
@@ -124,8 +126,8 @@ def _array(runtime: Runtime, n: int) -> Any:
     return allocate((n,), dtypes.f32, device)
 
 
-def _compiled(fn: Any, *args: Any, **meta: Any) -> CompiledKernel:
-    return Kernel(fn, "relaxed").compile(*args, **meta)
+def _compiled(fn: Any, **arguments: Type | Static) -> CompiledKernel:
+    return compile_kernel(fn, arguments, "relaxed")
 
 
 def _seconds(runtime: Runtime, compiled: CompiledKernel, args: list[Any], programs: int) -> float:

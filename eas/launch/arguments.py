@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from eas.compiler import CompiledKernel
 from eas.interop.arguments import is_scalar, view
 
 if TYPE_CHECKING:
-    from eas.kernel import Kernel
+    pass
 
 _SCALARS = (int, float, bool)
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -50,17 +48,3 @@ def plain_arrays(compiled: CompiledKernel, given: Mapping[str, Any]) -> dict[str
             return None
         arrays[name] = value if value.ndim == 1 else value.reshape(-1)
     return arrays
-
-
-def evaluated_grid(kernel: Kernel, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A grid given as a function of one mapping as the tuple that it gives; else the grid itkernel."""
-    if type(grid) is FunctionType and not grid.__dict__ and grid.__code__.co_argcount == 1 and not grid.__code__.co_flags & inspect.CO_VARARGS:
-        named = {**dict(zip(kernel._names, args, strict=False)), **kwargs}
-        if len(named) < len(kernel._names):
-            named = {**kernel._defaults_by_name, **named}
-        is_stale = kernel.fn.__defaults__ is not kernel._defaults[1] or kernel.fn.__kwdefaults__ is not kernel._defaults[2]
-        if is_stale or len(args) > len(kernel._names) or len(named) != len(kernel._names) or not kwargs.keys() <= kernel._index.keys():
-            return grid  # such a call needs to be looked at first
-        found = grid(named)
-        return found if type(found) is tuple and all(type(n) is int for n in found) else (found,) if type(found) is int else grid
-    return grid

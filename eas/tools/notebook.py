@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from eas.kernel import Kernel
+    from eas.compiler import CompiledKernel
 
 _EDGE = 5  # rows and columns that are shown at each end
 
 
-def kernel_html(kernel: Kernel) -> str:
+def kernel_html(fn: Callable[..., Any], names: Sequence[str], compiled: Sequence[CompiledKernel]) -> str:
     """The source of a kernel, and what it was compiled for so far."""
     import inspect  # tensors need neither
 
     try:
-        source = inspect.getsource(kernel.fn)
+        source = inspect.getsource(fn)
     except (OSError, TypeError):
-        source = f"def {kernel.__name__}({', '.join(kernel._names)}): ..."
-    compiled = list(dict(kernel._compiled.items()).values())
+        source = f"def {fn.__name__}({', '.join(names)}): ..."
     rows = "".join(f"<tr><td>{escape(', '.join(f'{a.name}: {a.type}' for a in each.args))}</td><td>{each.launch_mode}</td><td>{len(each._variants)}</td></tr>" for each in compiled)
     table = f"<table><tr><th>compiled for</th><th>mode</th><th>variants</th></tr>{rows}</table>" if rows else "<em>not compiled yet</em>"
-    return f"<div><b>eas.kernel</b> <code>{escape(kernel.__qualname__)}</code><pre>{escape(source)}</pre>{table}</div>"
+    return f"<div><b>eas.kernel</b> <code>{escape(fn.__qualname__)}</code><pre>{escape(source)}</pre>{table}</div>"
 
 
 def tuned_html(kernel: Kernel, configs: list[str], chosen: str) -> str:
