@@ -577,7 +577,7 @@ def hide_our_frames(error: BaseException) -> None:
 
 
 def _any_traced(values: tuple[Any, ...]) -> bool:
-    from eas.frontend.values import Block
+    from eas.frontend.block import Block
 
     return any(isinstance(value, Block) for value in values)
 

@@ -18,7 +18,7 @@ Declared = DType | Type | type
 """A dtype: a number of it. A pointer type: a buffer. float, int or bool: such a number of Python's."""
 
 if TYPE_CHECKING:
-    from eas.frontend.values import Block
+    from eas.frontend.block import Block
 
     class Buffer(Block):
         """The annotation of a buffer parameter of any dtype, which type checkers know: `x: mk.Buffer`."""

@@ -61,6 +61,7 @@ class Builder:
         self.threads_along: dict[int, int] = {}  # by axis
         self.has_private = False  # memory that was made for as many threads
         self.not_rewritten: dict[CodeType, str] = {}  # why the control flow of a function is Python's own
+        self.helper: Callable[[Any], Callable[..., Any]] = lambda fn: fn  # what to call instead of a function of the user
         self.on_helper: Callable[[Any], None] = lambda fn: None
         self.made: set[Callable[..., Any]] = set()  # functions that the kernel and its helpers have defined in this trace
         self.quiet = 0  # > 0 while a loop body is traced again

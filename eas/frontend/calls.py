@@ -12,11 +12,12 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import TypeMismatch
 from eas.frontend.advice import advise_on_call
+from eas.frontend.block import Block, BufferShape
 from eas.frontend.builder import current
 from eas.frontend.loops import MappedRange, RuntimeRange, nth, trips
 from eas.frontend.our_frames import is_internal
 from eas.frontend.syntax.rewrite import Hooks, rewrite
-from eas.frontend.values import Block, BufferShape, Undefined, cast_to, lanewise, to_bool
+from eas.frontend.values import Undefined, cast_to, lanewise, to_bool
 
 
 def callee(fn: Any, hooks: Hooks) -> Any:

@@ -19,6 +19,7 @@ from eas.base.errors import (
     UnsupportedPython,
 )
 from eas.base.types import Type
+from eas.frontend.block import Block, BufferShape, Counter
 from eas.frontend.builder import TRIAL, Scope, current
 from eas.frontend.calls import callee
 from eas.frontend.containers import carrying, unchanged
@@ -38,9 +39,6 @@ from eas.frontend.state import (
 )
 from eas.frontend.trace_switch import trace_switch
 from eas.frontend.values import (
-    Block,
-    BufferShape,
-    Counter,
     Undefined,
     broadcast_to,
     condition,

@@ -10,6 +10,7 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import CompileError, TypeMismatch
 from eas.base.types import Type
+from eas.frontend.block import Block, Counter, refuse_if_not_rewritten
 from eas.frontend.builder import NeedsTraceTime, Scope, current
 from eas.frontend.containers import unchanged
 from eas.frontend.hints import checked
@@ -25,8 +26,6 @@ from eas.frontend.state import (
     join,
 )
 from eas.frontend.values import (
-    Block,
-    Counter,
     Undefined,
     cast_to,
     condition,
@@ -35,7 +34,6 @@ from eas.frontend.values import (
     is_number,
     lanewise,
     plain,
-    refuse_if_not_rewritten,
     to_bool,
 )
 from eas.ir import Region, Value

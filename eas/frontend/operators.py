@@ -9,6 +9,7 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import TypeMismatch
 from eas.frontend.advice import advise_on_bits
+from eas.frontend.block import Block, Operators
 from eas.frontend.builder import current
 from eas.frontend.lang import activation as lang_activation
 from eas.frontend.lang import cast as lang_cast
@@ -23,8 +24,8 @@ from eas.frontend.lang import reduce as lang_reduce
 from eas.frontend.lang import shape as lang_shape
 from eas.frontend.lang.memory import shift
 from eas.frontend.spellings import spelled
+from eas.frontend.values import broadcast_to as to_shape
 from eas.frontend.values import (
-    Block,
     cast_to,
     check_operands,
     common_dtype,
@@ -35,7 +36,6 @@ from eas.frontend.values import (
     lanewise,
     plain,
 )
-from eas.frontend.values import broadcast_to as to_shape
 
 Binary = Callable[[Any, Any], Any]
 
@@ -171,8 +171,8 @@ _and, _or, _xor = _bits("and", "&"), _bits("or", "|"), _row("xor")
 _shl, _shr = _shifted("shl"), _shifted("shr")
 
 
-class Operators:
-    """Every operator and method of a traced value."""
+class Methods(Operators):
+    """Every operator and method of a traced value; `Operators` has their types."""
 
     __slots__ = ()
 
@@ -249,6 +249,6 @@ def _as_method(name: str, value: Any) -> Any:
     return spelled(value, f"x.{name}") if isinstance(value, FunctionType) and not name.startswith("__") else value
 
 
-for _name, _value in vars(Operators).items():
+for _name, _value in vars(Methods).items():
     if _name not in ("__doc__", "__module__", "__slots__", "__qualname__", "__hash__"):
         setattr(Block, _name, _as_method(_name, _value))

@@ -9,10 +9,11 @@ from types import CodeType
 from typing import Any
 
 from eas.base.errors import EasError
+from eas.frontend.block import Block
 from eas.frontend.builder import NeedsTraceTime, current
 from eas.frontend.containers import ChangedInPlace
 from eas.frontend.loops import Carried, RuntimeRange, trace_plain_for
-from eas.frontend.values import Block, is_number
+from eas.frontend.values import is_number
 
 LONGEST_UNROLLED = 16  # iterations
 _CHANGES = frozenset({"STORE_ATTR", "DELETE_SUBSCR", "DELETE_ATTR", "STORE_SLICE"})

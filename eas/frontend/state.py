@@ -14,8 +14,9 @@ import numpy as np
 from eas.base import dtypes
 from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
 from eas.base.types import Type
+from eas.frontend.block import Block
 from eas.frontend.builder import current
-from eas.frontend.values import Block, Undefined, broadcast_to, cast_to, constant, is_number, plain
+from eas.frontend.values import Undefined, broadcast_to, cast_to, constant, is_number, plain
 
 NOT_THE_USERS = sys.stdlib_module_names | {"eas", "numpy", "torch"}  # their objects are no containers of a kernel's values
 Rebuild = Callable[[Sequence[Any]], tuple[Any, ...]]

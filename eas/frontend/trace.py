@@ -11,6 +11,7 @@ from typing import Any
 from eas.base.errors import CompileError, ModeMismatch
 from eas.base.types import Type
 from eas.frontend.advice import advise_on_module
+from eas.frontend.block import Block
 from eas.frontend.builder import Builder
 from eas.frontend.constexpr import Static
 from eas.frontend.hooks import HOOKS
@@ -18,7 +19,7 @@ from eas.frontend.our_frames import is_our_frame
 from eas.frontend.reads.globals_read import Dependencies
 from eas.frontend.syntax.rewrite import rewrite
 from eas.frontend.syntax.source import SourceSpot, find_definition, head_of, spot_of
-from eas.frontend.values import Block, Undefined
+from eas.frontend.values import Undefined
 from eas.ir import IRModule, Loc
 
 
@@ -41,6 +42,7 @@ def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: 
     code = _function(fn).__code__
     if not rewritten.rewritten:
         builder.not_rewritten[code] = rewritten.reason
+    builder.helper = HOOKS.call
     builder.on_helper = lambda helper: dependencies.add(helper, is_made_here=helper in builder.made)
     with builder.active():
         values = {name: a.value if isinstance(a, Static) else Block(builder.add_arg(name, a)) for name, a in arguments.items()}

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eas.base import dtypes
+from eas.frontend.block import Block
 from eas.frontend.builder import Scope, current
 from eas.frontend.containers import unchanged
-from eas.frontend.values import Block, condition, constant, emit
+from eas.frontend.values import condition, constant, emit
 from eas.ops import Trait
 
 State = tuple[Any, ...]

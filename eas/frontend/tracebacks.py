@@ -49,10 +49,10 @@ def _explain_shape(error: IndexError, tb: TracebackType) -> None:
 
 
 def _suggest_name(error: AttributeError) -> None:
-    load("eas.frontend.spellings", "eas.frontend.values", "eas.mk")  # not above: Ctrl-C passes here, too, and does not wait for them
+    load("eas.frontend.spellings", "eas.frontend.block", "eas.mk")  # not above: Ctrl-C passes here, too, and does not wait for them
     from eas import mk
+    from eas.frontend.block import Block
     from eas.frontend.spellings import NO_SUCH_METHOD, NO_SUCH_NAME
-    from eas.frontend.values import Block
 
     if not error.name or (error.obj is not mk and not isinstance(error.obj, Block)):
         return

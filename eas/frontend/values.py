@@ -1,181 +1,20 @@
-"""The values that a kernel's Python code handles, and how operands are made to fit each other."""
+"""How operands of every kind become traced values, and are made to fit each other."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from eas.base import dtypes, numerics
 from eas.base.dtypes import DType
-from eas.base.errors import CompileError, EasError, ShapeMismatch, TypeMismatch, UndefinedName
+from eas.base.errors import EasError, ShapeMismatch, TypeMismatch, UndefinedName
 from eas.base.types import Shape, Type
-from eas.frontend.builder import NeedsTraceTime, current, is_tracing
+from eas.frontend.block import Block, Counter, Number
+from eas.frontend.builder import NeedsTraceTime, current
 from eas.frontend.hints import checked, fill_hint
-from eas.frontend.our_frames import is_our_frame
-from eas.ir import Inst, Region, Value
-
-if TYPE_CHECKING:
-    from eas.frontend.operators import Operators
-else:
-    Operators = object  # `operators` needs Block to exist: it adds its methods when it is imported
-
-Number = bool | int | float
-
-
-class BufferShape(tuple[int, ...]):
-    """The shape () of one address; who asks it for an extent means the array behind it."""
-
-    owner: Block
-    extent: Callable[..., Block]  # set by `lang_extents`, which needs Block to exist
-    size: Callable[[Block], Block]
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            raise TypeMismatch("a part of a buffer's shape", hint="ask for each extent: x.shape[0]", loc=current().here())
-        return self.extent(self.owner, index)
-
-    def __iter__(self) -> Any:
-        if not is_our_frame(sys._getframe(1)):
-            self.refuse()
-        return super().__iter__()
-
-    def refuse(self) -> NoReturn:
-        """What a kernel asks for that would compile anew for every number of axes."""
-        raise TypeMismatch("a kernel does not know how many axes a buffer has", hint="ask for each extent, x.shape[0], or write rows, cols = x.shape, which checks the number; x.numel() is their product", loc=current().here())
-
-    def unpacked(self, count: int) -> tuple[Block, ...]:
-        """`rows, cols = x.shape`"""
-        return tuple(self.extent(self.owner, axis, count) for axis in range(count))
-
-
-class Elements(int):
-    """How many elements a block has: `x.numel`, and as torch has it `x.numel()`."""
-
-    def __call__(self) -> int:
-        return int(self)
-
-
-class Block(Operators):
-    """A runtime value inside a kernel: a scalar, a block, or a (block of) pointer(s)."""
-
-    __slots__ = ("note", "value")
-    __array_ufunc__ = None  # NumPy scalars on the left defer to our reflected operators
-    __hash__ = None  # type: ignore[assignment]  # == builds an instruction
-
-    def __init__(self, value: Value, note: str = "") -> None:
-        self.value = value
-        self.note = note  # why a Python number became a runtime value, for errors
-
-    @property
-    def type(self) -> Type:
-        return self.value.type
-
-    @property
-    def dtype(self) -> DType:
-        return self.value.type.dtype
-
-    @property
-    def shape(self) -> Shape:
-        type = self.value.type
-        if type.shape or not type.is_pointer:
-            return type.shape
-        made = BufferShape()
-        made.owner = self
-        return made
-
-    @property
-    def ndim(self) -> int:
-        if self._is_buffer and not is_our_frame(sys._getframe(1)) and isinstance(shape := self.shape, BufferShape):
-            shape.refuse()
-        return len(self.value.type.shape)
-
-    @property
-    def numel(self) -> Any:
-        return partial(BufferShape.size, self) if self._is_buffer else Elements(self.value.type.size)
-
-    @property
-    def size(self) -> Any:
-        return BufferShape.size(self) if self._is_buffer else self.value.type.size
-
-    @property
-    def row_sizes(self) -> list[Any]:
-        """Of memory that the kernel has made itself: how far its rows lie apart, by axis."""
-        return []
-
-    @property
-    def _is_buffer(self) -> bool:
-        return self.value.type.is_pointer and not self.value.type.shape
-
-    def __repr__(self) -> str:
-        name = self.value.hint
-        return f"<{name + ': ' if name else ''}{self.type}>"
-
-    def __len__(self) -> int:
-        if self._is_buffer:
-            refuse_if_not_rewritten("ask a buffer for its length", ", or write x.shape[0]")
-        if not self.shape:
-            raise TypeMismatch("a scalar has no length inside a kernel", hint="len() is of blocks and buffers: x.shape is () for a scalar", loc=current().here())
-        return self.shape[0]
-
-    def _need_static(self, what: str, hint: str) -> NoReturn:
-        reason = f"; {self.note}" if self.note else ""
-        raise TypeMismatch(f"{what} must be known when the kernel is traced, got the runtime value {self!r}{reason}", hint=hint, loc=current().here())
-
-    def __bool__(self) -> bool:
-        refuse_if_not_rewritten("branch on a runtime value", ", or use mk.where")
-        self._need_static("a Python condition", "use mk.where(cond, a, b), or a plain if/while statement on a scalar")
-
-    def __index__(self) -> int:
-        refuse_if_not_rewritten("use a runtime value in range() or as an index", ", or make the value an eas.constexpr parameter")
-        self._need_static("a size or index", "make it an eas.constexpr parameter")
-
-    def __int__(self) -> int:
-        self._need_static("int()", "use mk.cast(x, mk.i32)")
-
-    def __float__(self) -> float:
-        self._need_static("float()", "use mk.cast(x, mk.f32)")
-
-    def __iter__(self) -> NoReturn:
-        raise TypeMismatch(f"{self!r} cannot be iterated over", hint="write a block expression, or loop with range(n)", loc=current().here())
-
-    def __format__(self, spec: str) -> str:
-        if spec:
-            raise TypeMismatch(f"{self!r} has no digits to format while the kernel is traced", hint='mk.device_print("x", x) prints it when the kernel runs', loc=current().here())
-        return str(self)
-
-    def __str__(self) -> str:
-        text = repr(self)
-        if is_tracing():
-            current().shown.add(text)
-        return text
-
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeMismatch(f"{self!r} cannot become a NumPy array inside a kernel", hint="use the mk function of the same name; a small constant array is a block (`table + x`, `table[i]`), a large one an argument of the kernel", loc=current().here())
-
-
-class Counter(Block):
-    """The variable of a loop that Python would run itself, or a sum or product of such and integers: `lo` to `hi`.
-
-    It may stand only where a Python integer would give the same types and values.
-    """
-
-    __slots__ = ("hi", "lo")
-
-    def __init__(self, value: Value, lo: int, hi: int) -> None:
-        super().__init__(value)
-        self.lo, self.hi = lo, hi
-        if not dtypes.i32.min <= lo <= hi <= dtypes.i32.max:
-            raise NeedsTraceTime("a number of more than 32 bits")
-
-    def as_block(self) -> Block:
-        return Block(self.value)
-
-    def __repr__(self) -> str:
-        raise NeedsTraceTime("text")
+from eas.ir import Inst, Region
 
 
 def _counted(name: str, operands: Sequence[Any]) -> Counter:
@@ -194,18 +33,6 @@ def _is_same_of_number(name: str, counter: Counter, attrs: Mapping[str, Any]) ->
         dtype = attrs["type"].dtype
         return bool(dtype.is_float or (dtype.is_int and dtype.min <= counter.lo and counter.hi <= dtype.max))
     return name in ("addptr", "broadcast")
-
-
-def refuse_if_not_rewritten(what: str, otherwise: str) -> None:
-    """Say why, if this happens in a function whose control flow is Python's own."""
-    builder = current("a traced value")
-    place = builder.here()
-    code = place.frames[0][0] if place else None
-    if code is not None and (reason := builder.not_rewritten.get(code)):
-        raise CompileError(f"{code.co_name} cannot {what}: {reason}", hint=f"define it with def in a file or notebook cell{otherwise}", loc=place)
-
-
-Operand = Block | Number
 
 
 class Undefined:

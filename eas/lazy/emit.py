@@ -8,8 +8,9 @@ from eas import mk
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.types import Space, Type
+from eas.frontend.block import Block
 from eas.frontend.builder import Builder
-from eas.frontend.values import Block, broadcast_to, cast_to, common_shape, constant, emit, fit
+from eas.frontend.values import broadcast_to, cast_to, common_shape, constant, emit, fit
 from eas.ir import Loc
 from eas.lazy.lower import Inst
 

@@ -8,8 +8,9 @@ from typing import Any
 from eas import mk
 from eas.base import dtypes
 from eas.base.dtypes import DType
+from eas.frontend.block import Block
 from eas.frontend.loops import RuntimeRange
-from eas.frontend.values import Block, broadcast_to, cast_to, constant, emit_inst, fit, lanewise
+from eas.frontend.values import broadcast_to, cast_to, constant, emit_inst, fit, lanewise
 from eas.lazy.emit import Kernel, Scope, operands
 from eas.lazy.emit_map import block_index, outer_indices
 from eas.lazy.neutral import lanes_past_the_end

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from eas import mk
-from eas.frontend.values import Block, cast_to, constant
+from eas.frontend.block import Block
+from eas.frontend.values import cast_to, constant
 from eas.lazy.emit import Kernel, Scope
 from eas.lazy.emit_map import outer_indices
 from eas.lazy.emit_rows import _loop

@@ -9,7 +9,7 @@ from eas import mk
 from eas.base.dtypes import DType
 from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
 from eas.base.types import Type
-from eas.frontend.values import Block
+from eas.frontend.block import Block
 from tests.unit.mk_kernels import elementwise, lines_of, ptr, refusal, run
 
 rng = np.random.default_rng(3)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from eas.base import dtypes
+from eas.frontend.block import Block, Operand
 from eas.frontend.hints import need_choice
 from eas.frontend.lang.math import abs, erf, exp, log1p, maximum, sigmoid, tanh, where
-from eas.frontend.values import Block, Operand, as_block, cast_to, check_operands
+from eas.frontend.values import as_block, cast_to, check_operands
 
 
 def _in_f32(name: str, x: Any, function: Callable[[Any], Any]) -> Block:

@@ -12,12 +12,10 @@ from eas.base import dtypes, numerics
 from eas.base.dtypes import DType
 from eas.base.errors import TypeMismatch
 from eas.base.types import Shape, Type
+from eas.frontend.block import Block, Number, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import checked
 from eas.frontend.values import (
-    Block,
-    Number,
-    Operand,
     as_block,
     broadcast_to,
     cast_to,

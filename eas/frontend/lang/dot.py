@@ -8,6 +8,7 @@ from eas.base import dtypes
 from eas.base.errors import TypeMismatch
 from eas.base.types import Type
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import checked, need_choice
 from eas.frontend.lang.cast import cast, spread
@@ -15,8 +16,6 @@ from eas.frontend.lang.memory import address, shift
 from eas.frontend.lang.shape import expand_dims, reshape
 from eas.frontend.loops import RuntimeRange
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     cast_to,
     check_operands,

@@ -7,8 +7,9 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import TypeMismatch
 from eas.base.types import Type
+from eas.frontend.block import Block, BufferShape
 from eas.frontend.builder import current
-from eas.frontend.values import Block, BufferShape, static_int
+from eas.frontend.values import static_int
 
 
 def stride(x: Any, axis: int) -> Block:

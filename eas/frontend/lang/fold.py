@@ -8,10 +8,11 @@ from typing import Any
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.base.types import Type
 from eas.frontend import values
+from eas.frontend.block import Block
 from eas.frontend.builder import current
 from eas.frontend.lang.cast import implicit
 from eas.frontend.lang.shape import expand_dims, ravel, reshape, static_axis
-from eas.frontend.values import Block, as_block, emit_inst
+from eas.frontend.values import as_block, emit_inst
 from eas.ir import Inst, Region
 from eas.ops import Trait
 
@@ -134,12 +135,10 @@ def _inputs(name: str, input: Any) -> list[Block]:
 
 def _traced(combine_fn: Any) -> Combine:
     """The function with its conditional expressions understood, as any helper of a kernel."""
-    from eas.frontend.hooks import HOOKS  # the hooks are built on the language
-
     if not callable(combine_fn):
         raise TypeMismatch(
             f"the combine function is {combine_fn!r}",
             hint="pass a function of two scalars",
             loc=current().here(),
         )
-    return HOOKS.call(combine_fn)
+    return current().helper(combine_fn)

@@ -7,13 +7,12 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import checked
 from eas.frontend.lang.cast import implicit
 from eas.frontend.lang.shape import need_blocks
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     emit,
     is_number,

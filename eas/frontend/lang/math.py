@@ -9,10 +9,9 @@ from typing import Any
 from eas.base import dtypes
 from eas.base.dtypes import Kind
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.lang.cast import cast
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     cast_to,
     check_operands,

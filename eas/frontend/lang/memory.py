@@ -8,10 +8,11 @@ import numpy as np
 
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import need_choice
 from eas.frontend.lang.cast import implicit, spread
-from eas.frontend.values import Block, Operand, as_block, common_shape, emit, emit_inst
+from eas.frontend.values import as_block, common_shape, emit, emit_inst
 
 
 class _Missing:

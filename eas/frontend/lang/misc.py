@@ -9,12 +9,11 @@ from eas.base.errors import StaticAssertion, TypeMismatch
 from eas.base.types import Type
 from eas.frontend import values
 from eas.frontend.advice import advise_on_text
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.lang.cast import spread
 from eas.frontend.loops import RuntimeRange
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     check_operands,
     common_shape,

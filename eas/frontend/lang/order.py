@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.lang.cast import spread
 from eas.frontend.lang.fold import need_block
 from eas.frontend.lang.reduce import positions
 from eas.frontend.lang.shape import static_axis
-from eas.frontend.values import (
-    Block,
-    Operand,
-    as_block,
-    emit,
-    emit_inst,
-    is_number,
-    plain,
-    static_int,
-    to_bool,
-)
+from eas.frontend.values import as_block, emit, emit_inst, is_number, plain, static_int, to_bool
 
 
 def sort(x: Operand, axis: int = -1, descending: bool = False, payload: Any = None) -> Any:

@@ -6,12 +6,11 @@ from typing import Any
 
 from eas.base import dtypes
 from eas.base.errors import TypeMismatch
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.lang.cast import cast
 from eas.frontend.lang.math import cos, log, maximum, sin, sqrt, where
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     cast_to,
     constant,

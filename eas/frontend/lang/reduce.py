@@ -12,14 +12,13 @@ from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import first_argument
 from eas.frontend.lang.fold import fold, keep, need_block, prepare
 from eas.frontend.lang.math import exp, fdiv, isfinite, log, maximum, minimum, sqrt, where
 from eas.frontend.lang.shape import reshape, static_axis
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     cast_to,
     emit,

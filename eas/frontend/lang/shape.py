@@ -7,11 +7,10 @@ from typing import Any
 from eas.base.errors import ModeMismatch, ShapeMismatch
 from eas.base.types import Shape
 from eas.frontend import values
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import checked
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     cast_to,
     common_shape,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eas.frontend.values import Operand
+    from eas.frontend.block import Operand
 
 
 def cdiv(a: Operand, b: Operand) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 
 from eas.base import dtypes
 from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.frontend.block import Block
 from eas.frontend.builder import current
 from eas.frontend.hints import checked
 from eas.frontend.lang.shape import need_blocks
 from eas.frontend.values import (
-    Block,
     as_block,
     broadcast_to,
     common_dtype,

@@ -10,13 +10,12 @@ from weakref import WeakKeyDictionary
 from eas.base import dtypes
 from eas.base.errors import ModeMismatch, ShapeMismatch
 from eas.base.types import Space, Type
+from eas.frontend.block import Block, Operand
 from eas.frontend.builder import Builder, current
 from eas.frontend.lang.index import bounds, grid_axis
 from eas.frontend.lang.math import described
 from eas.frontend.lang.memory import address, shift
 from eas.frontend.values import (
-    Block,
-    Operand,
     as_block,
     emit,
     emit_inst,
