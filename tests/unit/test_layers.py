@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,7 +36,12 @@ __init__ __main__ errors dtypes verify command_line
 # path:function -> why it is one idea although it is long; empty is the goal.
 LONG_FUNCTIONS: dict[str, str] = {}
 LONG_FILES: dict[str, str] = {}
-MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
+MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_FOLDER_FILES = 600, 60, 25
+# Packages whose own modules still import each other in a circle -> why; empty is the goal.
+CYCLIC: dict[str, str] = {
+    "eas.lazy": "plans realise what they are made of",
+    "eas.schedule": "loop nests and lanes lower each other",
+}
 
 
 def _places(order: str) -> dict[str, tuple[int, int]]:
@@ -150,6 +156,70 @@ def test_order_says_who_may_import_whom(importer, imported, allowed):
 def test_every_form_of_import_is_seen(source, names):
     seen = [n for node in ast.walk(ast.parse(source)) for n in _imported_names(node, ["eas", "runtime"])]
     assert seen == names
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(EAS.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+@functools.cache
+def _graph() -> dict[str, set[str]]:
+    """Module -> the modules of eas that it imports: at the top, in functions, under TYPE_CHECKING."""
+    modules = {_module_name(path): path for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        package = ["eas", *path.relative_to(EAS).parts[:-1]]
+        asked = [n for node in ast.walk(_parse(path)) for n in _imported_names(node, package)]
+        found = {n if n in modules else n.rpartition(".")[0] for n in asked}  # a module, or a name in one
+        graph[name] = (found & modules.keys()) - {name}
+    return graph
+
+
+def _cycles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules that all import each other, by any number of steps."""
+    left, reach = set(graph), dict[str, set[str]]()
+    while ends := {m for m in left if not graph[m] & left}:  # what imports nothing that is left is in no cycle
+        left -= ends
+    for module in left:
+        seen, todo = set[str](), [module]
+        while todo:
+            new = (graph[todo.pop()] & left) - seen
+            seen |= new
+            todo += new
+        reach[module] = seen
+    found = {frozenset(m for m in reach[module] if module in reach[m]) for module in left if module in reach[module]}
+    return [set(cycle) for cycle in sorted(found, key=lambda c: min(c))]
+
+
+def _is_open(cycle: set[str], package: str) -> bool:
+    return all(module.startswith(f"{package}.") for module in cycle)
+
+
+def test_modules_do_not_import_each_other_in_a_circle():
+    wrong = [sorted(c) for c in _cycles(_graph()) if not any(_is_open(c, package) for package in CYCLIC)]
+    assert wrong == [], "a class or function stands in the wrong module: move it below both"
+
+
+@pytest.mark.parametrize("package", CYCLIC)
+def test_packages_that_are_excused_still_need_it(package):
+    assert any(_is_open(c, package) for c in _cycles(_graph())), f"take {package} out of CYCLIC"
+
+
+@pytest.mark.parametrize(
+    ("graph", "cycles"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}, "c": {"a"}}, [{"a", "b"}]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": {"d", "a"}}, [{"a", "b", "c"}, {"d", "e"}]),
+    ],
+)
+def test_cycles_are_found(graph, cycles):
+    assert _cycles(graph) == cycles
+
+
+def test_no_folder_has_too_many_files():
+    folders = {str(f.relative_to(EAS.parent)): len(list(f.glob("*.py"))) for f in {p.parent for p in FILES}}
+    assert {name: n for name, n in folders.items() if n > MAX_FOLDER_FILES} == {}
 
 
 def test_no_file_is_too_long():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+
 import numpy as np
 import pytest
 
@@ -9,10 +12,18 @@ from eas import mk
 from eas.base.dtypes import DType
 from eas.base.errors import EasError, ShapeMismatch, TypeMismatch
 from eas.base.types import Type
+from eas.frontend import block
 from eas.frontend.block import Block
+from eas.frontend.operators import Methods
 from tests.unit.mk_kernels import elementwise, lines_of, ptr, refusal, run
 
 rng = np.random.default_rng(3)
+
+
+def test_every_method_that_has_a_type_has_a_function():
+    classes = {n.name: n for n in ast.walk(ast.parse(inspect.getsource(block))) if isinstance(n, ast.ClassDef)}
+    typed = {n.name for n in classes["Operators"].body if isinstance(n, ast.FunctionDef)}
+    assert typed == vars(Methods).keys() - {"__doc__", "__module__", "__slots__", "__hash__"}
 
 
 def result_type(fn, *operands):
