@@ -236,7 +236,7 @@ class Autotuned:
     def _repr_html_(self) -> str:
         from eas.tools.notebook import tuned_html
 
-        return tuned_html(self.kernel, [repr(config) for config in self.configs], repr(self.best_config) if self.best_config else "")
+        return tuned_html(self.kernel._repr_html_(), [repr(config) for config in self.configs], repr(self.best_config) if self.best_config else "")
 
     # --- choosing ---------------------------------------------------------------------------
 

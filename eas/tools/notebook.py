@@ -27,10 +27,10 @@ def kernel_html(fn: Callable[..., Any], names: Sequence[str], compiled: Sequence
     return f"<div><b>eas.kernel</b> <code>{escape(fn.__qualname__)}</code><pre>{escape(source)}</pre>{table}</div>"
 
 
-def tuned_html(kernel: Kernel, configs: list[str], chosen: str) -> str:
-    """A kernel, the configs that autotune tries for it, and the one that it chose last."""
+def tuned_html(kernel: str, configs: list[str], chosen: str) -> str:
+    """The page of a kernel, the configs that autotune tries for it, and the one that it chose last."""
     rows = "".join(f"<tr><td>{escape(config)}</td><td>{'chosen' if config == chosen else ''}</td></tr>" for config in configs)
-    return f"{kernel_html(kernel)}<table><tr><th>autotune</th><th></th></tr>{rows}</table>"
+    return f"{kernel}<table><tr><th>autotune</th><th></th></tr>{rows}</table>"
 
 
 def tensor_html(tensor: Any) -> str:

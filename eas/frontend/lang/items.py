@@ -11,7 +11,16 @@ from eas.frontend.builder import current
 from eas.frontend.lang.extents import index_stride, stride
 from eas.frontend.lang.memory import load, store
 from eas.frontend.lang.shape import expand_dims, flip, gather, reshape
-from eas.frontend.values import broadcast_to, cast_to, constant, emit, is_number, lanewise, plain, static_int
+from eas.frontend.values import (
+    broadcast_to,
+    cast_to,
+    constant,
+    emit,
+    is_number,
+    lanewise,
+    plain,
+    static_int,
+)
 
 _WHOLE = slice(None)
 
