@@ -6,8 +6,7 @@ from eas.base import config
 from eas.explain.page import Explanation
 from eas.explain.plan_page import explain_plan
 from eas.lazy.node import Node
-from eas.lazy.plan import plan_of
-from eas.lazy.realise import HOT, look_up
+from eas.lazy.realise import HOT, look_up, plan_of
 from eas.runtime import get_runtime
 
 

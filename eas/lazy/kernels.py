@@ -16,7 +16,7 @@ from eas.interop.arg_view import ArgView
 from eas.interop.private import PrivateView
 from eas.kernel import Kernel
 from eas.launch import warm_start
-from eas.lazy.blocks import Shape, shape_of
+from eas.lazy.emit.blocks import Shape, shape_of
 from eas.lazy.lower import Inst, Program
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def spec_of(program: Program, is_metal: bool) -> Spec:
 
 def grid_of(spec: Spec, sizes: Sequence[int]) -> tuple[int, int, int]:
     """Programs of a launch over axes of these sizes."""
-    from eas.lazy.emit_map import map_grid
-    from eas.lazy.emit_rows import rows_grid
-    from eas.lazy.emit_tile import tile_grid
+    from eas.lazy.emit.map import map_grid
+    from eas.lazy.emit.rows import rows_grid
+    from eas.lazy.emit.tile import tile_grid
 
     if spec.template == "map":
         return map_grid(list(sizes), spec.shape.form, spec.shape.blocks)
@@ -105,9 +105,12 @@ class BuiltKernel(Kernel):
 
     def build(self) -> IRModule:
         """The block IR."""
-        load("eas.lazy.emit", "eas.lazy.emit_map", "eas.lazy.emit_rows", "eas.lazy.emit_tile", "eas.lowering")
+        load("eas.lazy.emit.scope", "eas.lazy.emit.map", "eas.lazy.emit.rows", "eas.lazy.emit.tile", "eas.lowering")
         from eas.ir import verify
-        from eas.lazy import emit, emit_map, emit_rows, emit_tile
+        from eas.lazy.emit import map as emit_map
+        from eas.lazy.emit import rows as emit_rows
+        from eas.lazy.emit import scope as emit
+        from eas.lazy.emit import tile as emit_tile
 
         builder = emit.PlacedBuilder(self.__name__)
         emitters = {"map": emit_map.emit_map, "tile": emit_tile.emit_tile}

@@ -260,12 +260,4 @@ def _step(group: Group, program: Program, slots: dict[Node, int], is_metal: bool
     return Step(program, spec, kernels.kernel_of(spec, program.places), slots, list(reversed(group.members)))
 
 
-def plan_of(tensor: Any) -> Plan:
-    """The plan by which a tensor that is not realised would be; nothing runs."""
-    from eas.lazy.realise import look_up
-
-    node = tensor if isinstance(tensor, Node) else tensor._lazy()
-    return look_up([node]).plan if node.memory is None else Plan([node], [node], [], [], {node: 0}, 1)
-
-
-__all__ = ["Buffer", "Cut", "Plan", "Step", "linearise", "make_plan", "plan_of"]
+__all__ = ["Buffer", "Cut", "Plan", "Step", "linearise", "make_plan"]

@@ -187,3 +187,9 @@ def realise(roots: list[Node]) -> None:
         made = [m if all(m is not before for before in made[:i]) else m.copy() for i, m in enumerate(made)]
     for root, memory in zip(roots, made, strict=True):
         root.become(memory)
+
+
+def plan_of(tensor: Any) -> Plan:
+    """The plan by which a tensor that is not realised would be; nothing runs."""
+    node = tensor if isinstance(tensor, Node) else tensor._lazy()
+    return look_up([node]).plan if node.memory is None else Plan([node], [node], [], [], {node: 0}, 1)

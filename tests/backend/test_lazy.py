@@ -12,7 +12,7 @@ import eas
 from eas import mk
 from eas.lazy import realise
 from eas.lazy.ops import MAP
-from eas.lazy.plan import plan_of
+from eas.lazy.realise import plan_of
 from eas.ops.table import TABLE, Trait
 
 erf = np.vectorize(math.erf)

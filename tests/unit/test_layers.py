@@ -33,16 +33,6 @@ testing
 __init__ __main__ errors dtypes verify command_line
 """
 
-# path:function -> why it is one idea although it is long; empty is the goal.
-LONG_FUNCTIONS: dict[str, str] = {}
-LONG_FILES: dict[str, str] = {}
-MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_FOLDER_FILES = 600, 60, 25
-# Packages whose own modules still import each other in a circle -> why; empty is the goal.
-CYCLIC: dict[str, str] = {
-    "eas.lazy": "plans realise what they are made of",
-    "eas.schedule": "loop nests and lanes lower each other",
-}
-
 
 def _places(order: str) -> dict[str, tuple[int, int]]:
     """Unit -> (level, group on that level)."""
@@ -191,18 +181,9 @@ def _cycles(graph: dict[str, set[str]]) -> list[set[str]]:
     return [set(cycle) for cycle in sorted(found, key=lambda c: min(c))]
 
 
-def _is_open(cycle: set[str], package: str) -> bool:
-    return all(module.startswith(f"{package}.") for module in cycle)
-
-
 def test_modules_do_not_import_each_other_in_a_circle():
-    wrong = [sorted(c) for c in _cycles(_graph()) if not any(_is_open(c, package) for package in CYCLIC)]
+    wrong = [sorted(c) for c in _cycles(_graph())]
     assert wrong == [], "a class or function stands in the wrong module: move it below both"
-
-
-@pytest.mark.parametrize("package", CYCLIC)
-def test_packages_that_are_excused_still_need_it(package):
-    assert any(_is_open(c, package) for c in _cycles(_graph())), f"take {package} out of CYCLIC"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import eas
 from eas.interop.pending import PENDING
 from eas.lazy import handle, kernels, realise
 from eas.lazy.node import Node
-from eas.lazy.plan import plan_of
+from eas.lazy.realise import plan_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from typing import Any
 from eas import mk
 from eas.frontend.block import Block
 from eas.frontend.values import cast_to, constant
-from eas.lazy.emit import Kernel, Scope
-from eas.lazy.emit_map import outer_indices
-from eas.lazy.emit_rows import _loop
+from eas.lazy.emit.map import outer_indices
+from eas.lazy.emit.rows import _loop
+from eas.lazy.emit.scope import Kernel, Scope
 from eas.ops.dot import accumulator
 
 

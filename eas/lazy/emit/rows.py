@@ -11,9 +11,9 @@ from eas.base.dtypes import DType
 from eas.frontend.block import Block
 from eas.frontend.loops import RuntimeRange
 from eas.frontend.values import broadcast_to, cast_to, constant, emit_inst, fit, lanewise
-from eas.lazy.emit import Kernel, Scope, operands
-from eas.lazy.emit_map import block_index, outer_indices
-from eas.lazy.neutral import lanes_past_the_end
+from eas.lazy.emit.map import block_index, outer_indices
+from eas.lazy.emit.neutral import lanes_past_the_end
+from eas.lazy.emit.scope import Kernel, Scope, operands
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eas import mk
-from eas.lazy.emit import Kernel, Scope
+from eas.lazy.emit.scope import Kernel, Scope
 
 
 def outer_indices(kernel: Kernel, axes: list[int], program: Any) -> dict[int, Any]:

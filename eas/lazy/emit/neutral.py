@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eas.base.types import Type
-from eas.lazy.emit import operands
+from eas.lazy.emit.scope import operands
 from eas.ops.table import TABLE, Call, evaluate
 
 _INFINITE = {"exp": 0.0, "exp2": 0.0}

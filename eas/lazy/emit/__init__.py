@@ -1,0 +1,1 @@
+"""A lowered group as block IR through the Builder: the three templates map, rows and tile."""
