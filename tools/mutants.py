@@ -107,7 +107,7 @@ MUTANTS = (
     # --- interop --------------------------------------------------------------------------------------
     Mutant("overlapping written strides accepted", "eas/interop/arguments.py", "if not view.is_contiguous and _overlaps_itself(view.addresses):", "if False:", "tests/unit/test_staging.py"),
     Mutant("a write through a copy is lost", "eas/interop/arguments.py", "            if use.copy is not None:\n", "            if False:\n", "tests/unit/test_staging.py"),
-    Mutant("gaps of strided outputs are invented", "eas/interop/views.py", 'return self.array.copy(order="C").reshape(-1)', "return np.zeros(self.array.size, self.array.dtype)", "tests/unit/test_staging.py"),
+    Mutant("gaps of strided outputs are invented", "eas/interop/arg_view.py", 'return self.array.copy(order="C").reshape(-1)', "return np.zeros(self.array.size, self.array.dtype)", "tests/unit/test_staging.py"),
     Mutant("copies of shared memory are not refused", "eas/interop/arguments.py", "if staged is None or use.view.home != other.view.home or not _share_memory(use.view.addresses, other.view.addresses):", "if True:", "tests/unit/test_staging.py"),
     Mutant("read-only arrays are written", "eas/interop/arguments.py", "    if view.readonly:\n", "    if False:\n", "tests/unit/test_staging.py"),
     Mutant("strides of 2^31 are accepted", "eas/interop/arguments.py", "if found >= 1 << 31:", "if found >= 1 << 33:", "tests/unit/test_arguments.py -k strides_fit"),
@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant("views that share one element are apart, natively", "eas/runtime/native/launch_llvm.py", "%c1 = icmp ult i64 %lo, %hi2\n", "%hi2.1 = sub i64 %hi2, 4\n  %c1 = icmp ult i64 %lo, %hi2.1\n", "tests/unit/test_fast_launch.py -k hold_exactly"),
     Mutant("2^31 elements fit 32 bits", "eas/base/facts.py", "e.size <= 0x7FFFFFFF", "e.size <= 0x80000000", "tests/unit/test_facts.py"),
     Mutant("blocks of the memory pool end past their memory", "eas/interop/pool.py", "memory = np.empty(size + ALIGNMENT, _BYTE)", "memory = np.empty(size, _BYTE)", "tests/unit/test_tensor_memory.py"),
-    Mutant("a resized storage lacks one element", "eas/interop/views.py", "return int((tensor.storage_offset() + reach) * tensor.element_size())", "return int((tensor.storage_offset() + reach - 1) * tensor.element_size())", "tests/unit/test_arguments.py -k resized"),
+    Mutant("a resized storage lacks one element", "eas/interop/torch_views.py", "return int((tensor.storage_offset() + reach) * tensor.element_size())", "return int((tensor.storage_offset() + reach - 1) * tensor.element_size())", "tests/unit/test_arguments.py -k resized"),
     Mutant("grids round down", "eas/runtime/grid.py", "_extent(info, -(-extent // block), \"axis 0\")", "_extent(info, max(1, extent // block), \"axis 0\")", "tests/unit/test_grid.py"),
     Mutant("grids of 2^31 programs are accepted", "eas/runtime/grid.py", "MAX_GRID_EXTENT = 2**31 - 1", "MAX_GRID_EXTENT = 2**32", "tests/unit/test_grid.py"),
     Mutant("1025 threads are accepted", "eas/metal_sim/grids.py", "if total < 1 or total > min(limit, MAX_THREADS):", "if total < 1 or total > MAX_THREADS + 1:", "tests/unit/test_metal_sim.py tests/sim/test_sim_strict.py -k 'grids or limits'"),
