@@ -34,6 +34,11 @@ class Pointer:
 class Machine(Protocol):
     """One running program (spmd) or threadgroup (thread mode, spread)."""
 
+    threads: int
+    """Of a threadgroup whose lane IR runs; else 1."""
+    streams: bool
+    """Whether stores go past the cache wherever they may."""
+
     def program_id(self, axis: int) -> int: ...
 
     def num_programs(self, axis: int) -> int: ...
@@ -43,6 +48,24 @@ class Machine(Protocol):
         ...
 
     def store(self, pointer: Pointer, value: np.ndarray, mask: Any) -> None: ...
+
+    def load_block(self, pointer: Pointer) -> np.ndarray:
+        """Elements of any shape, whichever threads run."""
+        ...
+
+    def store_block(self, pointer: Pointer, value: np.ndarray) -> None: ...
+
+    def programs_left(self) -> int:
+        """How many programs side by side are still to run, with this one."""
+        ...
+
+    def is_joined(self) -> bool:
+        """Whether this program and those beside it that may run together do so."""
+        ...
+
+    def active_threads(self) -> np.ndarray:
+        """Which of the threads take part in the branch or loop that runs."""
+        ...
 
     def allocate(self, name: str, size: int, dtype: DType) -> Pointer:
         """Threadgroup memory, uninitialised."""

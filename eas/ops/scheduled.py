@@ -2,16 +2,20 @@
 
 A scheduled module is the same IR after `schedule/`: `nests` groups block instructions that run in
 one loop nest, `loops` replaces blocks by scalars inside explicit loops. In such a loop a value is
-*varying* when it depends on `lane`; targets hold it in a vector of the loop's width.
+*varying* when it depends on `lane`; targets hold it in a vector of the loop's width. `lane_references` has
+the NumPy references.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from eas.base import dtypes
 from eas.base.errors import InvalidIR
 from eas.base.types import Space, Type
+from eas.ops import lane_references as run
 from eas.ops.memory import need_element, need_mask, need_pointer
 from eas.ops.rules import INTS, fixed, need_dtype, nothing
 from eas.ops.table import TABLE, Attrs, Op, RegionSig, Trait, register
@@ -115,35 +119,35 @@ def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 _S = Trait.SCHEDULED
-register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, attrs=("shape",), regions=1))
-register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, attrs=("size", "dtype")))
-register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1. `once`: there is exactly one step.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
-register(Op("find", "scheduled", "start, end", _find_rule, "The first position, from start to end, for which the region says yes, else end. It is asked for `lanes` positions at a time, the last of which end with `end`; there must be as many in front of it.", Trait.EFFECT | _S, attrs=("lanes",), regions=1))
-register(Op("lane_bits", "scheduled", "cond, first", fixed(dtypes.i64), "Bit first + l is lane l, the others are 0; first is the same in all lanes, and no lane is past the last bit.", Trait.PURE | _S))
-register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop, or of a vector of `lanes` where it says so.", Trait.PURE | Trait.CHEAP | _S))
+register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, run.region, attrs=("shape",), regions=1))
+register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, run.scratch, attrs=("size", "dtype")))
+register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1. `once`: there is exactly one step.", Trait.EFFECT | _S, run.loop, attrs=("lanes",), regions=1))
+register(Op("find", "scheduled", "start, end", _find_rule, "The first position, from start to end, for which the region says yes, else end. It is asked for `lanes` positions at a time, the last of which end with `end`; there must be as many in front of it.", Trait.EFFECT | _S, run.find, attrs=("lanes",), regions=1))
+register(Op("lane_bits", "scheduled", "cond, first", fixed(dtypes.i64), "Bit first + l is lane l, the others are 0; first is the same in all lanes, and no lane is past the last bit.", Trait.PURE | _S, run.lane_bits))
+register(Op("lane", "scheduled", "", fixed(dtypes.i32), "0 .. lanes-1, the lane of the innermost loop, or of a vector of `lanes` where it says so.", Trait.PURE | Trait.CHEAP | _S, run.lane))
 def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
     need_pointer("count", types[0])
 
 
-register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S))
-register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S))
-register(Op("programs_left", "scheduled", "", fixed(dtypes.i64), "How many programs side by side the thread has still to run, with this one.", Trait.PURE | _S))
-register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S))
-register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon, from the cache of that `level`; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S, attrs=("level",)))
-register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S))
-register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first whose address is a multiple of `align`, where stores past the cache start; -1 if they should not.", Trait.PURE | _S, attrs=("align",)))
-register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so, and one lane after the other there if `singly`. `lanes` as in vload.", Trait.WRITES | _S))
-register(Op("stride_load", "scheduled", "ptr, step, mask?, other?", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. Without a mask what is in between may be read too. `sure` and `middle` as in vload.", Trait.READS | _S))
-register(Op("near_load", "scheduled", "ptr, ahead", _near_load_rule, "Lane l reads ptr[ahead]; ptr is the same in all lanes, and from lane to lane `ahead` stays or grows by one.", Trait.READS | _S))
-register(Op("table_load", "scheduled", "ptr, index, count", _near_load_rule, "Lane l reads ptr[index]; ptr and count are the same in all lanes, which count up from 0 to count - 1, again and again.", Trait.READS | _S))
-register(Op("stride_store", "scheduled", "ptr, step, value", nothing(_check_stride_store), "Lane l writes ptr[l * step]; ptr and step are the same in all lanes.", Trait.WRITES | _S))
-register(Op("is_joined", "scheduled", "", fixed(dtypes.bool_), "Whether this program and those behind it, `count` together, are done at once.", Trait.PURE | _S, attrs=("count",)))
-register(Op("vany", "scheduled", "cond", lambda types, attrs, regions: (types[0],), "Whether one lane is true.", Trait.PURE | _S))
-register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, attrs=("reverse", "neutral"), regions=1))
-register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, attrs=("copies", "stride")))
-register(Op("vgather", "scheduled", "ptr", _vload_rule, "Lane l reads ptr[l * stride]; ptr is the same in all lanes. `lanes` as in vload.", Trait.READS | _S, attrs=("stride",)))
-register(Op("vextract", "scheduled", "vector, number", lambda types, attrs, regions: (types[0],), "One lane of a vector.", Trait.PURE | _S))
-register(Op("hreduce", "scheduled", "*values", _hreduce_rule, "Combine the lanes of carried values into one value each.", Trait.PURE | _S, attrs=("lanes",), regions=1))
+register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S, run.vload))
+register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S, lambda call, mask: -mask.astype(np.int32)))
+register(Op("programs_left", "scheduled", "", fixed(dtypes.i64), "How many programs side by side the thread has still to run, with this one.", Trait.PURE | _S, lambda call: call.world.programs_left()))
+register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S, run.can_stream))
+register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon, from the cache of that `level`; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S, lambda call, pointer: None, attrs=("level",)))
+register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S, run.is_apart))
+register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first whose address is a multiple of `align`, where stores past the cache start; -1 if they should not.", Trait.PURE | _S, run.stream_head, attrs=("align",)))
+register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so, and one lane after the other there if `singly`. `lanes` as in vload.", Trait.WRITES | _S, run.vstore))
+register(Op("stride_load", "scheduled", "ptr, step, mask?, other?", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. Without a mask what is in between may be read too. `sure` and `middle` as in vload.", Trait.READS | _S, run.stride_load))
+register(Op("near_load", "scheduled", "ptr, ahead", _near_load_rule, "Lane l reads ptr[ahead]; ptr is the same in all lanes, and from lane to lane `ahead` stays or grows by one.", Trait.READS | _S, run.near_load))
+register(Op("table_load", "scheduled", "ptr, index, count", _near_load_rule, "Lane l reads ptr[index]; ptr and count are the same in all lanes, which count up from 0 to count - 1, again and again.", Trait.READS | _S, run.table_load))
+register(Op("stride_store", "scheduled", "ptr, step, value", nothing(_check_stride_store), "Lane l writes ptr[l * step]; ptr and step are the same in all lanes.", Trait.WRITES | _S, run.stride_store))
+register(Op("is_joined", "scheduled", "", fixed(dtypes.bool_), "Whether this program and those behind it, `count` together, are done at once.", Trait.PURE | _S, lambda call: call.world.is_joined(), attrs=("count",)))
+register(Op("vany", "scheduled", "cond", lambda types, attrs, regions: (types[0],), "Whether one lane is true.", Trait.PURE | _S, run.vany))
+register(Op("vscan", "scheduled", "value, before", _vscan_rule, "Lane l: `before` and the lanes up to l combined (from the last lane on when `reverse`); and that of all lanes.", Trait.PURE | _S, run.vscan, attrs=("reverse", "neutral"), regions=1))
+register(Op("count", "scheduled", "counters, number", nothing(_check_count), "Each lane adds 1 to counters[copy * stride + number]; neighbours take different copies.", Trait.READS | Trait.WRITES | _S, run.count, attrs=("copies", "stride")))
+register(Op("vgather", "scheduled", "ptr", _vload_rule, "Lane l reads ptr[l * stride]; ptr is the same in all lanes. `lanes` as in vload.", Trait.READS | _S, run.vgather, attrs=("stride",)))
+register(Op("vextract", "scheduled", "vector, number", lambda types, attrs, regions: (types[0],), "One lane of a vector.", Trait.PURE | _S, run.vextract))
+register(Op("hreduce", "scheduled", "*values", _hreduce_rule, "Combine the lanes of carried values into one value each.", Trait.PURE | _S, run.hreduce, attrs=("lanes",), regions=1))
 
 
 def _check_contract(types: Sequence[Type], attrs: Attrs) -> None:
@@ -155,7 +159,7 @@ def _check_contract_numbers(types: Sequence[Type], attrs: Attrs) -> None:
     _check_contract((*types[:3], *types[6:]), attrs)
 
 
-register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "a_column", "b_transposed", "ahead")))
+register(Op("contract", "scheduled", "a, b, c, k, a_row, b_row, *ahead", nothing(_check_contract_numbers), "c += a @ b over k steps, at most those of `shape` (m, n, k); rows of a and b are a_row and b_row elements apart, columns of a `a_column`; `b_transposed`: memory holds b's columns as rows; c is row-major. `ahead`: of which operands the first elements of two rows follow, where the next blocks will be read.", Trait.READS | Trait.WRITES | _S, run.contract, attrs=("shape", "a_column", "b_transposed", "ahead")))
 def _contraction_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     _check_contract(types[:2], attrs)
     for t in types[3:]:
@@ -169,14 +173,14 @@ def _check_panels(types: Sequence[Type], attrs: Attrs) -> None:
         need_dtype("contract_panels", t, INTS)
 
 
-register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | _S, attrs=("is_kept",)))
-register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags`, of `table` words, says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, attrs=("shape", "fresh", "vectors", "wide", "strip", "memo", "table")))
-register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, attrs=("size", "source_row", "target_row")))
-register(Op("turn", "scheduled", "*values", _same_types, "As many values as there are lanes: lane i of value j becomes lane j of value i.", Trait.PURE | _S))
-register(Op("sort_row", "scheduled", "keys, order, work", nothing(_check_contract), "The positions of the first `count` of n keys in their order, equal ones in that of their positions; NaN is the largest. `work`: words, of which `size` elements are sorted at a time, in vectors of `lanes`.", Trait.READS | Trait.WRITES | _S, attrs=("n", "count", "size", "lanes", "descending")))
-register(Op("sort_values", "scheduled", "keys, to, work", fixed(dtypes.bool_), "The n keys in their order; false, and nothing is written, if they have NaN or a zero below 0. `work`: `size` words, sorted in at most as many `registers` at a time, of `lanes`.", Trait.READS | Trait.WRITES | _S, attrs=("n", "size", "lanes", "registers", "descending")))
-register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, attrs=("prefix", "dtypes", "shapes")))
-register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | _S, attrs=("spaces",)))
+register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | _S, run.contraction, attrs=("is_kept",)))
+register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags`, of `table` words, says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, run.contract_panels, attrs=("shape", "fresh", "vectors", "wide", "strip", "memo", "table")))
+register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, run.relayout, attrs=("size", "source_row", "target_row")))
+register(Op("turn", "scheduled", "*values", _same_types, "As many values as there are lanes: lane i of value j becomes lane j of value i.", Trait.PURE | _S, run.turn))
+register(Op("sort_row", "scheduled", "keys, order, work", nothing(_check_contract), "The positions of the first `count` of n keys in their order, equal ones in that of their positions; NaN is the largest. `work`: words, of which `size` elements are sorted at a time, in vectors of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_row, attrs=("n", "count", "size", "lanes", "descending")))
+register(Op("sort_values", "scheduled", "keys, to, work", fixed(dtypes.bool_), "The n keys in their order; false, and nothing is written, if they have NaN or a zero below 0. `work`: `size` words, sorted in at most as many `registers` at a time, of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_values, attrs=("n", "size", "lanes", "registers", "descending")))
+register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, run.write_log, attrs=("prefix", "dtypes", "shapes")))
+register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | _S, run.sync, attrs=("spaces",)))
 
 
 def _dot_direct_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
@@ -188,7 +192,7 @@ def _dot_direct_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[Regi
     return TABLE["dot"].rule([*sides, types[2]], {}, ())
 
 
-register(Op("dot_direct", "scheduled", "a, b, acc, *rows", _dot_direct_rule, "`dot` whose operand a or b may be pointers to its elements in memory that nobody writes; `rows`: for each of those the distance of its rows, `a_turned`, `b_turned`: of its columns, because memory holds columns as rows.", Trait.PURE | _S, attrs=("a_turned", "b_turned")))
+register(Op("dot_direct", "scheduled", "a, b, acc, *rows", _dot_direct_rule, "`dot` whose operand a or b may be pointers to its elements in memory that nobody writes; `rows`: for each of those the distance of its rows, `a_turned`, `b_turned`: of its columns, because memory holds columns as rows.", Trait.PURE | _S, run.dot_direct, attrs=("a_turned", "b_turned")))
 
 
 def _check_frag_mma(types: Sequence[Type], attrs: Attrs) -> None:
@@ -209,8 +213,8 @@ def _check_frag_move(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 # Simdgroup matrices, 8x8. Of each a lane holds two elements: element e of matrix i is at 2 * i + e of the array.
-register(Op("fragments", "scheduled", "", _scratch_rule, "An array of simdgroup matrices, of which this lane holds `size` elements.", Trait.EFFECT | _S, attrs=("size", "dtype")))
-register(Op("frag_fill", "scheduled", "acc, value", nothing(_check_frag_fill), "Set all elements of the first `count` matrices.", Trait.WRITES | Trait.CONVERGENT | _S, attrs=("count",)))
-register(Op("frag_load", "scheduled", "acc, memory, row", nothing(_check_frag_move), "Read m x n matrices, `tiles` (m, n), from memory whose rows are `row` elements apart, row by row into acc.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles",)))
-register(Op("frag_store", "scheduled", "memory, acc, row", nothing(_check_frag_move), "Write m x n matrices, `tiles` (m, n), to memory whose rows are `row` elements apart.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles",)))
-register(Op("frag_mma", "scheduled", "acc, a, b, a_row, b_row", nothing(_check_frag_mma), "acc += a @ b for one simdgroup: m x n matrices of acc, `tiles` (m, n, k), row by row. a and b are m x k and k x n matrices in memory, their rows a_row and b_row elements apart; `a_transposed`, `b_transposed`: memory holds columns as rows. An `a` of the thread's own holds its elements of m x k matrices.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, attrs=("tiles", "a_transposed", "b_transposed")))
+register(Op("fragments", "scheduled", "", _scratch_rule, "An array of simdgroup matrices, of which this lane holds `size` elements.", Trait.EFFECT | _S, run.scratch, attrs=("size", "dtype")))
+register(Op("frag_fill", "scheduled", "acc, value", nothing(_check_frag_fill), "Set all elements of the first `count` matrices.", Trait.WRITES | Trait.CONVERGENT | _S, run.frag_fill, attrs=("count",)))
+register(Op("frag_load", "scheduled", "acc, memory, row", nothing(_check_frag_move), "Read m x n matrices, `tiles` (m, n), from memory whose rows are `row` elements apart, row by row into acc.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, run.frag_load, attrs=("tiles",)))
+register(Op("frag_store", "scheduled", "memory, acc, row", nothing(_check_frag_move), "Write m x n matrices, `tiles` (m, n), to memory whose rows are `row` elements apart.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, run.frag_store, attrs=("tiles",)))
+register(Op("frag_mma", "scheduled", "acc, a, b, a_row, b_row", nothing(_check_frag_mma), "acc += a @ b for one simdgroup: m x n matrices of acc, `tiles` (m, n, k), row by row. a and b are m x k and k x n matrices in memory, their rows a_row and b_row elements apart; `a_transposed`, `b_transposed`: memory holds columns as rows. An `a` of the thread's own holds its elements of m x k matrices.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, run.frag_mma, attrs=("tiles", "a_transposed", "b_transposed")))

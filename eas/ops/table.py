@@ -57,6 +57,7 @@ class Call:
     attrs: Attrs
     machine: Machine | None = None
     combine: Combine | None = None
+    lanes: int = 1  # of the innermost loop over lanes
 
     @property
     def dtype(self) -> DType:

@@ -22,17 +22,37 @@ POISON = 0xCD  # the bytes of threadgroup integers that nobody wrote; floats are
 class CheckedProgram:
     """The `Machine` of the interpreter; one object serves the programs of a launch in turn."""
 
+    threads = 1
+    streams = False
+
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self.pid: Grid = (0, 0, 0)
         self.grid: Grid = (1, 1, 1)
         self.out: Report = print
+        self.left = 1
+        self.joined = False
 
     def program_id(self, axis: int) -> int:
         return self.pid[axis]
 
     def num_programs(self, axis: int) -> int:
         return self.grid[axis]
+
+    def programs_left(self) -> int:
+        return self.left
+
+    def is_joined(self) -> bool:
+        return self.joined
+
+    def active_threads(self) -> np.ndarray:
+        return np.ones(self.threads, np.bool_)
+
+    def load_block(self, pointer: Pointer) -> np.ndarray:
+        return CheckedProgram.load(self, pointer, None, None)
+
+    def store_block(self, pointer: Pointer, value: np.ndarray) -> None:
+        CheckedProgram.store(self, pointer, value, None)
 
     def load(self, pointer: Pointer, mask: Any, other: Any) -> np.ndarray:
         """Decode only the elements that active lanes touch; a copy, never a view of memory."""

@@ -18,6 +18,7 @@ from eas.passes.spread_threads import spread_threads
 from eas.runtime import Executable, Grid, Lane, Runtime
 from eas.runtime.checked_program import Report
 from eas.runtime.grid import check_programs
+from eas.runtime.interp_lanes import LanePlan, is_lanes
 from eas.runtime.interp_plan import Plan
 
 
@@ -38,11 +39,12 @@ class InterpRuntime(Runtime):
         execute(executable.module, args, grid)
 
 
-def execute(module: IRModule, args: Sequence[object], grid: Grid, out: Report = print) -> None:
+def execute(module: IRModule, args: Sequence[object], grid: Grid, out: Report = print, streams: bool = False) -> None:
     """Run all programs one after another, axis 0 fastest.
 
     `args` follows `module.args`: flat storage arrays for buffers (uint16 for bf16, uint8 for fp8),
-    numbers for scalars. `out` gets the lines of `device_print`. A program that fails ends the
+    numbers for scalars. `out` gets the lines of `device_print`. Of a scheduled module all stores go past the cache that may,
+    if `streams`. A program that fails ends the
     launch with an error that names its kernel line; what was written until then stays written.
     """
     _check_grid(module, grid)
@@ -55,6 +57,7 @@ def execute(module: IRModule, args: Sequence[object], grid: Grid, out: Report = 
         return
     prepared = _prepare(module)
     plan = prepared.take()
+    plan.program.streams = streams
     try:
         plan.launch(values, grid, out)
     finally:
@@ -112,7 +115,7 @@ class _Prepared:
         try:
             return self.idle.pop()
         except IndexError:
-            return Plan(self.module)
+            return LanePlan(self.module) if is_lanes(self.module) else Plan(self.module)
 
     def give_back(self, plan: Plan) -> None:
         plan.forget()
@@ -121,7 +124,7 @@ class _Prepared:
 
 def _lowered(module: IRModule) -> IRModule:
     """Thread mode as block IR, where a thread is a lane of the leading axis."""
-    if module.mode != "thread" or module.attr("spread"):
+    if module.mode != "thread" or module.attr("spread") or is_lanes(module):
         return module
     spread = spread_threads(module)
     return verify(spread) if config.verify() else spread

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -19,7 +19,33 @@ from eas.runtime.checked_program import CheckedProgram, Report
 Step = Callable[[], None]
 
 # The instructions without operands that differ between launches; the others are constants.
-_LAUNCH_IDS = ("program_id", "num_programs")
+_LAUNCH_IDS = ("program_id", "num_programs", "programs_left", "is_joined")
+
+
+class ProgramOrder:
+    """Which programs run one after another, and which together, where a schedule says that some do."""
+
+    def __init__(self, module: IRModule) -> None:
+        joined: tuple[int, int] | None = module.attr("joined")
+        self.axis, self.together = joined or (int(bool(module.attr("axis_1_first"))), 1)
+        is_walk = module.attr("scheduled") == "loops" and module.attr("rows")
+        self.walk: int = module.attr("walk") if is_walk else 0
+        self.is_plain = joined is None and not is_walk
+
+    def over(self, grid: Grid) -> Iterator[tuple[Grid, int, bool]]:
+        """The ids of programs, how many are left beside each, and whether the next ones run with it."""
+        if self.is_plain:
+            for z, y, x in product(*map(range, reversed(grid))):
+                yield (x, y, z), 1, False
+            return
+        size, rest = grid[self.axis], [k for k in range(3) if k != self.axis]
+        for third, second in product(range(grid[rest[1]]), range(grid[rest[0]])):
+            first = 0
+            while first < size:
+                ids = {self.axis: first, rest[0]: second, rest[1]: third}
+                is_joined = first + self.together <= size
+                yield (ids[0], ids[1], ids[2]), size - first, is_joined
+                first += self.walk or (self.together if is_joined else 1)
 
 
 class Plan:
@@ -30,7 +56,8 @@ class Plan:
     """
 
     def __init__(self, module: IRModule) -> None:
-        self.program = CheckedProgram(module.name)
+        self.program = self.machine(module)
+        self.order = ProgramOrder(module)
         self.env: list[Any] = []  # what each value is now
         self.slots: dict[Value, int] = {}
         self.known = {a.value for a in module.args}  # the same for all programs
@@ -44,14 +71,17 @@ class Plan:
         """Run every program of the grid."""
         program, steps = self.program, self.steps
         program.pid, program.grid, program.out = (0, 0, 0), grid, out
-        _assign(self.env, self.args, args)
+        assign(self.env, self.args, args)
         with np.errstate(all="ignore"):
             for step in self.setup:
                 step()
-            for z, y, x in product(*map(range, reversed(grid))):
-                program.pid = (x, y, z)
+            for program.pid, program.left, program.joined in self.order.over(grid):
                 for step in steps:
                     step()
+
+    def machine(self, module: IRModule) -> CheckedProgram:
+        """What the programs of a module run on."""
+        return CheckedProgram(module.name)
 
     def forget(self) -> None:
         """Let go of the buffers and values of the last launch."""
@@ -89,7 +119,7 @@ class Plan:
         return inst.op.is_pure and moves and self.known.issuperset(inst.operands)
 
     def keep_constant(self, inst: Inst) -> None:
-        results = apply(inst.op, _call(inst), ())
+        results = apply(inst.op, call_of(inst), ())
         for slot, result in zip(self.define(inst.outs), results, strict=True):
             result.flags.writeable = False
             self.env[slot] = result
@@ -98,9 +128,13 @@ class Plan:
     def step(self, inst: Inst) -> Step:
         if inst.op.reference is None:
             assert inst.op.name in _CONTROL, f"op {inst.op.name} has no reference"
-            return _CONTROL[inst.op.name](self, inst)
-        combine = self.combine(inst.regions[0]) if inst.regions else None
-        return self.plain(inst, _call(inst, self.program, combine), self.define(inst.outs))
+            return self.control(inst)
+        make = self.region if inst.op.has(Trait.SCHEDULED) else self.combine
+        combine = make(inst.regions[0]) if inst.regions else None
+        return self.plain(inst, call_of(inst, self.program, combine), self.define(inst.outs))
+
+    def control(self, inst: Inst) -> Step:
+        return {"for": self.for_, "while": self.while_, "if": self.if_}[inst.op.name](inst)
 
     def plain(self, inst: Inst, call: Call, outs: Sequence[int]) -> Step:
         """Evaluate one row; what goes wrong gets the kernel line."""
@@ -129,11 +163,11 @@ class Plan:
             by = int(env[stride])
             for i in range(int(env[start]), int(env[end]), by) if by else ():
                 env[index] = np.asarray(i, dtype)
-                _assign(env, params, carried)
+                assign(env, params, carried)
                 for step in body:
                     step()
                 carried = [env[y] for y in yields]
-            _assign(env, outs, carried)
+            assign(env, outs, carried)
 
         return run
 
@@ -148,16 +182,16 @@ class Plan:
         def run() -> None:
             carried = [env[i] for i in initial]
             while True:
-                _assign(env, test_params, carried)
+                assign(env, test_params, carried)
                 for step in tests:
                     step()
                 if not env[condition]:
                     break
-                _assign(env, params, carried)
+                assign(env, params, carried)
                 for step in body:
                     step()
                 carried = [env[y] for y in yields]
-            _assign(env, outs, carried)
+            assign(env, outs, carried)
 
         return run
 
@@ -170,7 +204,20 @@ class Plan:
             steps, yields = then if env[condition] else other
             for step in steps:
                 step()
-            _assign(env, outs, [env[y] for y in yields])
+            assign(env, outs, [env[y] for y in yields])
+
+        return run
+
+    def region(self, region: Region) -> Combine:
+        """The region as a function of what its parameters are."""
+        params, body = self.define(region.params), self.block(region)
+        env, yields = self.env, self.uses(region.yields)
+
+        def run(*values: Any) -> tuple[Any, ...]:
+            assign(env, params, values)
+            for step in body:
+                step()
+            return tuple(env[y] for y in yields)
 
         return run
 
@@ -191,7 +238,7 @@ class Plan:
             shape = np.shape(blocks[0])
             if shape not in steps_of:
                 steps_of[shape] = self.lanewise(region, shape)
-            _assign(env, params, [np.asarray(b) for b in blocks])
+            assign(env, params, [np.asarray(b) for b in blocks])
             for step in steps_of[shape]:
                 step()
             return tuple(np.broadcast_to(env[y], shape) for y in yields)
@@ -204,7 +251,7 @@ class Plan:
         for inst in region.body[:-1]:
             if _is_constant(inst):
                 continue
-            call = _call(inst, self.program)
+            call = call_of(inst, self.program)
             if inst.operands:
                 call.outs = tuple(t.with_shape(shape) for t in call.outs)
             steps.append(self.plain(inst, call, self.uses(inst.outs)))
@@ -219,7 +266,7 @@ class Plan:
         def combine(*blocks: np.ndarray) -> tuple[np.ndarray, ...]:
             results = tuple(np.empty(np.shape(blocks[0]), d) for d in dtypes)
             for at in np.ndindex(np.shape(blocks[0])):
-                _assign(env, params, [np.asarray(b[at]) for b in blocks])
+                assign(env, params, [np.asarray(b[at]) for b in blocks])
                 for step in body:
                     step()
                 for result, y in zip(results, yields, strict=True):
@@ -229,23 +276,21 @@ class Plan:
         return combine
 
 
-_CONTROL: dict[str, Callable[[Plan, Inst], Step]] = {
-    "for": Plan.for_,
-    "while": Plan.while_,
-    "if": Plan.if_,
-}
+_CONTROL = ("for", "while", "if")
 
 
-def _assign(env: list[Any], slots: Sequence[int], values: Sequence[Any]) -> None:
+def assign(env: list[Any], slots: Sequence[int], values: Sequence[Any]) -> None:
+    """Put values into slots."""
     for slot, value in zip(slots, values, strict=True):
         env[slot] = value
 
 
-def _call(
-    inst: Inst, program: CheckedProgram | None = None, combine: Combine | None = None
+def call_of(
+    inst: Inst, program: CheckedProgram | None = None, combine: Combine | None = None, lanes: int = 1
 ) -> Call:
+    """What the reference of an instruction may look at."""
     operands, outs = (tuple(v.type for v in values) for values in (inst.operands, inst.outs))
-    return Call(operands, outs, dict(inst.attrs), program, combine)
+    return Call(operands, outs, dict(inst.attrs), program, combine, lanes)
 
 
 def _is_constant(inst: Inst) -> bool:
