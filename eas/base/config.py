@@ -131,7 +131,7 @@ cpu = Setting(
     "the processor that CPU code is made for: all that this one can do, or a lower level: v2 has vectors of 16 bytes, v3 of 32, v4 of 64",
 )
 noopt = Setting("EAS_NOOPT", "0", _FLAG, "1 leaves the optional passes out: unoptimised, serial code")
-verify = Setting("EAS_VERIFY", "0", _integer(0, 2), "1 verifies the IR after every pass and every step of a schedule; 2 also runs it after each step and compares")
+verify = Setting("EAS_VERIFY", "0", _FLAG, "1 verifies the IR after every pass and every step of a schedule")
 without = Setting("EAS_WITHOUT", "", Kind("names of steps, with commas between them", _parse_names), "optional steps of the schedules that are left out, to see what they are worth")
 cache_enabled = Setting("EAS_CACHE", "1", _FLAG, "0 turns the disk cache off")
 cache_dir = Setting(

@@ -113,8 +113,9 @@ def turn(call: Call, *values: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def lane_bits(call: Call, flags: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Bits of a word; the last is its sign."""
-    bits = sum(1 << i for i, on in enumerate(np.ravel(per_lane(flags, call.lanes))) if on) << whole(call, first)
+    """Bits of a word, the last of which is its sign."""
+    lanes = per_lane(flags, max(flags.shape[1], call.lanes))
+    bits = sum(1 << i for i, on in enumerate(np.ravel(lanes)) if on) << whole(call, first)
     return np.full((1, 1), bits, np.uint64).view(np.int64)
 
 
