@@ -146,7 +146,7 @@ def _mk_sections() -> Iterator[str]:
         doc = _first_line(importlib.import_module(inspect.unwrap(functions[0][1]).__module__))
         yield f"### {MK_TITLES.get(module, module)}\n\n{doc}\n"
         yield table(("function", "meaning"), ((code(_signature(n, f)), _first_line(f)) for n, f in functions))
-    methods = importlib.import_module("eas.frontend.operators").Operators
+    methods = importlib.import_module("eas.frontend.operators").Methods
     listed = ", ".join(code(n) for n in sorted(vars(methods)) if not n.startswith("_"))
     yield f"### Methods of values\n\n{listed}. Each is the function of that name; `to` is `cast`, `T` is `trans`.\n"
     yield "### Dtypes and other names\n"
