@@ -10,7 +10,7 @@ import pytest
 
 import eas
 from benchmarks.long_kernels import SHAPES, load
-from eas import ir, mk
+from eas import mk
 from eas.base.errors import CompileError
 from eas.base.trampoline import evaluate, every, reached
 from eas.codegen.llvm import generate as llvm
@@ -20,6 +20,7 @@ from eas.codegen.llvm.text import Reg, function
 from eas.codegen.msl.text import Scope
 from eas.frontend.syntax.jumps import straighten
 from eas.frontend.syntax.nodes import HiddenNames
+from eas.ir import inst
 from eas.metal_sim import toolchain
 from eas.runtime.native import jit
 from eas.schedule.nest import partition as nests
@@ -59,12 +60,12 @@ def test_reached_goes_depth_first_and_once():
 
 def test_places_of_few_codes_are_decoded_once():
     codes = [compile(f"x = {i}", "<code>", "exec") for i in range(20)]
-    first = ir._positions(codes[0])
+    first = inst._positions(codes[0])
     for code in codes[1:]:
-        ir._positions(code)
-        assert ir._positions(codes[0]) is first
-    assert len(ir._decoded) <= ir._MOST_DECODED
-    assert ir._positions(codes[1]) == list(codes[1].co_positions())
+        inst._positions(code)
+        assert inst._positions(codes[0]) is first
+    assert len(inst._decoded) <= inst._MOST_DECODED
+    assert inst._positions(codes[1]) == list(codes[1].co_positions())
 
 
 @pytest.mark.parametrize("shape", ["chain", "where", "integers", "masks", "scalars", "threads", "in a loop"])

@@ -19,7 +19,7 @@ from eas.base.errors import (
     LostWrite,
     SanitizerError,
 )
-from eas.interop import dlpack
+from eas.interop import capsules
 from eas.metal_sim import Library, MetalSourceError, native, toolchain
 
 HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
@@ -214,7 +214,7 @@ class Nowhere:
 
     def __dlpack__(self, **options):
         capsule = np.zeros(4, np.float32).__dlpack__(**options)
-        dlpack._content(capsule)[0].data = None
+        capsules.content_of(capsule)[0].data = None
         return capsule
 
 

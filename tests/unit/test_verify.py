@@ -45,7 +45,7 @@ def stage(body: str, tmp_path, monkeypatch, *, seconds: int = 30) -> Outcome:
     monkeypatch.setattr(runner, "_environment", lambda job: {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"})
     script = (
         "import sys; from eas.verify import stage_table as stages, stage_process; import stage_for_test\n"
-        "sys.modules['eas.verify.stage_for_test'] = stage_for_test\n"
+        "sys.modules['eas.verify.stages.stage_for_test'] = stage_for_test\n"
         "stages.STAGES = stage_process.STAGES = (stages.Stage('test', 'a test', 'stage_for_test:run', 'once', 30),)\n"
         "sys.exit(stage_process.main(sys.argv[1:]))"
     )
