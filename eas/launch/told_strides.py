@@ -11,13 +11,13 @@ from eas.base.errors import ArgumentError
 from eas.base.loading import load
 from eas.base.types import Shape
 from eas.interop.arguments import ArgView
-from eas.ir import Value, walk
 
 if TYPE_CHECKING:
     from eas.analysis.indexing import Affine
     from eas.analysis.indexing.forms import Forms
     from eas.analysis.indexing.linear import Linear, Monomial, Symbol
     from eas.compiler import CompiledKernel
+    from eas.ir import Value
 
 
 def steps_of(seen: ArgView) -> set[int]:
@@ -89,6 +89,8 @@ def _unrolled(accesses: list[Affine], scalars: set[str]) -> list[list[Product]]:
 
 def _moves(forms: Forms) -> dict[Value, Linear]:
     """By how much counters, and numbers that loops carry, grow with each iteration."""
+    from eas.ir import walk  # loaded with the index analysis
+
     found: dict[Value, Linear] = {}
     for loop in walk(forms.module.body):
         if loop.op.name not in ("for", "while"):

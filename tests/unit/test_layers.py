@@ -229,3 +229,10 @@ def test_import_eas_loads_neither_torch_nor_llvmlite():
     code = "import sys, eas; print(sorted({'torch', 'llvmlite'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=EAS.parent, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_kernel_object_loads_neither_ir_nor_ops():
+    """A launch from the disk cache needs none of the compiler."""
+    code = "import sys, eas; eas.kernel; print(sorted(m for m in sys.modules if m.startswith(('eas.ir', 'eas.ops', 'eas.analysis', 'eas.passes', 'eas.codegen'))))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=EAS.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
