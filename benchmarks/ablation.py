@@ -22,6 +22,9 @@ MOVES = 0.05
 
 def run_ablation(rows: Sequence[Workload], steps: Sequence[str], budget: Budget) -> None:
     """Print, for every step, the rows that take more than 5 % longer or shorter without it."""
+    unknown = [step for step in steps if step not in optional_steps()]
+    if unknown:
+        raise SystemExit(f"no optional step {', '.join(unknown)}; there are {', '.join(optional_steps())}")
     os.environ["EAS_CACHE"] = "0"  # code of earlier processes is not compiled, and so not seen
     moved: dict[str, list[str]] = {step: [] for step in steps}
     for row in rows:

@@ -39,29 +39,6 @@ class MetalRecord:
     """Of a threadgroup: what `choose_threads` has found."""
 
 
-def _is_of_threads(module: IRModule, record: MetalRecord) -> bool:
-    return module.mode == "thread" and module.attr("scheduled") is None
-
-
-def _is_program(module: IRModule, record: MetalRecord) -> bool:
-    return module.attr("scheduled") is None
-
-
-def _is_nests(module: IRModule, record: MetalRecord) -> bool:
-    return bool(module.attr("scheduled") == "nests")
-
-
-def _was_program(module: IRModule, record: MetalRecord) -> bool:
-    """A thread kernel is printed as its author wrote it."""
-    return record.threads > 0
-
-
-def _keep_threads(module: IRModule, record: MetalRecord) -> IRModule:
-    """A thread kernel is one thread's code already."""
-    record.threads = 0
-    return module.with_attrs(scheduled="lanes")
-
-
 def _carry_offsets(module: IRModule, record: MetalRecord) -> IRModule:
     """Loops and branches that carry pointers, blocks of them too, carry their distances from a buffer instead."""
     return carry_offsets(module, blocks=True)
@@ -90,28 +67,27 @@ def _fit_memory(module: IRModule, record: MetalRecord) -> IRModule:
 
 
 METAL_STEPS: tuple[Step[MetalRecord], ...] = (
-    Step("keep_threads", _keep_threads, _is_of_threads, is_optional=False),
-    plain(hoist_invariants, when=_is_program),
-    plain(derive_inductions, when=_is_program),
-    Step("carry_offsets", _carry_offsets, _is_program, is_optional=False),
-    plain(simplify_algebra, when=_is_program),
-    plain(merge_common, when=_is_program),
-    plain(eliminate_dead, when=_is_program),
-    Step("choose_threads", _choose_threads, _is_program, is_optional=False),
-    Step("load_operands_directly", _load_operands_directly, _is_program),
-    plain(partition, when=_is_program, is_optional=False),
-    Step("lower_lanes", _lower_lanes, _is_nests, is_optional=False),
-    Step("fit_memory", _fit_memory, _was_program),
-    plain(place_barriers, when=_was_program, is_optional=False),
-    plain(dissolve_loops, when=_was_program),
-    plain(promote_registers, when=_was_program),
-    plain(fold_constants, when=_was_program),
-    plain(simplify_algebra, "simplify_lanes", _was_program),
-    plain(hoist_invariants, "hoist_from_lane_loops", _was_program),
-    plain(merge_common, "merge_lanes", _was_program),
-    plain(eliminate_dead, "eliminate_dead_lanes", _was_program),
-    plain(mark_accesses, when=_was_program),
-    plain(declare_late, when=_was_program),
+    plain(hoist_invariants),
+    plain(derive_inductions),
+    Step("carry_offsets", _carry_offsets, is_optional=False),
+    plain(simplify_algebra),
+    plain(merge_common),
+    plain(eliminate_dead),
+    Step("choose_threads", _choose_threads, is_optional=False),
+    Step("load_operands_directly", _load_operands_directly),
+    plain(partition, is_optional=False),
+    Step("lower_lanes", _lower_lanes, is_optional=False),
+    Step("fit_memory", _fit_memory),
+    plain(place_barriers, is_optional=False),
+    plain(dissolve_loops),
+    plain(promote_registers),
+    plain(fold_constants),
+    plain(simplify_algebra, "simplify_lanes"),
+    plain(hoist_invariants, "hoist_from_lane_loops"),
+    plain(merge_common, "merge_lanes"),
+    plain(eliminate_dead, "eliminate_dead_lanes"),
+    plain(mark_accesses),
+    plain(declare_late),
 )
 
 
@@ -119,6 +95,8 @@ def schedule_metal(
     module: IRModule, target: MetalTarget, *, num_warps: int | None = None, is_serial: bool = False, until: str | None = None
 ) -> IRModule:
     """One thread's code: that of a thread kernel as it is, that of a program spread over a threadgroup."""
+    if module.mode == "thread":
+        return module.with_attrs(scheduled="lanes")  # what its author wrote is one thread's code already
     return run_steps(METAL_STEPS, module, MetalRecord(target, num_warps, is_serial), until=until)
 
 
