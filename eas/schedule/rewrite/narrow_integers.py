@@ -26,7 +26,7 @@ _NEGATED = {"le": "gt", "ge": "lt", "ne": "eq"}
 
 
 def narrow_integers(module: IRModule) -> IRModule:
-    """The module with such comparisons and arithmetic in fewer bits; what needs the wide number gets it by a cast.
+    """Compute on widened 8- and 16-bit integers in 16 bits where ranges prove that it fits; other users get the wide number by a cast.
 
     In textbooks: demanded bits, type narrowing.
 

@@ -10,7 +10,7 @@ from eas.ir import Inst, IRModule, Region, Value, walk
 
 
 def mark_repeated_loads(module: IRModule) -> IRModule:
-    """Give such loads the attribute `again`.
+    """Mark loads of what an earlier loop beside this one has touched (`again`): no prefetch, the cache has it.
 
     In textbooks: reuse analysis.
 
