@@ -457,7 +457,7 @@ class Kernel:
             strided = strided | {n for n, v in views.items() if self._was_told_strides(v, values)}
             for name, seen in views.items():
                 if not (seen.is_contiguous or name in strided):
-                    refuse_told_strides(compiled, seen, given, {n: v for n, v, is_meta in zip(self._names, values, self._is_meta, strict=False) if is_meta})
+                    refuse_told_strides(compiled, seen, given, {n: values[self._index[n]] for n in self._meta_names}, lambda name, value: self._traced_with(values, name, value))
             arrays = {n: staging.prepare(v, n in compiled.writes, n in compiled.reads, n in strided) for n, v in views.items()}
             for name, value in given.items():
                 if isinstance(value, np.generic):
@@ -466,6 +466,11 @@ class Kernel:
             ready[self._index[name]] = array
         has_copies = any(v.must_finish or not (v.is_contiguous or n in strided) for n, v in views.items())
         return Staged(runtime, ready, arrays, staging, is_plain, has_copies)
+
+    def _traced_with(self, values: list[Any], name: str, value: int) -> CompiledKernel:
+        """The kernel of this launch, but with another value of one meta-parameter."""
+        changed = [value if n == name else v for n, v in zip(self._names, values, strict=False)]
+        return compile_kernel(self.fn, self._arguments(changed), self.math_mode, self.num_warps)
 
     def _was_told_strides(self, seen: ArgView, values: list[Any]) -> bool:
         """Whether parameters named after strides hold those of this array, as kernels written for Triton have them.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from eas.base.errors import ArgumentError
+from eas.base.errors import ArgumentError, EasError
 from eas.base.loading import load
 from eas.base.types import Shape
 from eas.interop.arguments import ArgView
 
 if TYPE_CHECKING:
-    from eas.analysis.indexing import Affine
+    from eas.analysis.indexing import Affine, Box
     from eas.analysis.indexing.forms import Forms
     from eas.analysis.indexing.linear import Linear, Monomial, Symbol
     from eas.compiler import CompiledKernel
@@ -25,33 +25,59 @@ def steps_of(seen: ArgView) -> set[int]:
     return {step for size, step in zip(seen.shape, seen.strides, strict=True) if size > 1 and step != 1}
 
 
-def refuse_told_strides(compiled: CompiledKernel, seen: ArgView, given: Mapping[str, Any], metas: Mapping[str, Any]) -> None:
+Retrace = Callable[[str, int], "CompiledKernel"]
+"""The same kernel for another number of one meta-parameter."""
+
+
+def refuse_told_strides(compiled: CompiledKernel, seen: ArgView, given: Mapping[str, Any], metas: Mapping[str, Any], retrace: Retrace) -> None:
     """Raise if a kernel that would get a copy of a strided array addresses it by the strides of the array itself.
 
-    They may be arguments, sums of their products, or meta-parameters. Of the latter only the number is left in the kernel:
-    it counts if a parameter holds it. What is the length of a block or threadgroup tells no stride.
+    They may be arguments, sums of their products, or meta-parameters. Of the latter only the number is left in the kernel: one is a
+    stride if addresses change with it, but for the length of blocks and threadgroups, which steps from tile to tile.
     """
     steps = steps_of(seen)
     gaps = steps - {prod(seen.shape[axis + 1 :]) for axis in range(len(seen.shape))}
-    numbers = {name: value for name, value in given.items() if type(value) is int}
-    told = {value: name for name, value in metas.items() if type(value) is int}
     if not gaps:
         return
+    numbers = {name: value for name, value in given.items() if type(value) is int}
     found: dict[int, str] = {}
     for each in _multiples(compiled, seen.name):
         step = sum(factor * prod(numbers[n] for n in names) for factor, names in each)
         if any(names for _, names in each):
             found[step] = " + ".join("*".join(([str(factor)] if factor != 1 or not names else []) + list(names)) for factor, names in each)
-        elif step in told:
-            found.setdefault(step, told[step])
-    if not steps <= found.keys():
+        else:
+            found.setdefault(step, next((name for name, value in metas.items() if type(value) is int and value == step), ""))
+    if len(seen.shape) > 1:  # a row of a matrix may be all that is read; of a vector, a number of elements is a place
+        found |= {prod(numbers[n] for n in names): "*".join(names) for names in _places(compiled, seen.name) if names and prod(numbers[n] for n in names) in gaps}
+    found |= {step: name for name, step in metas.items() if type(step) is int and step in gaps and not found.get(step) and _moves_with(compiled, seen, name, step, retrace)}
+    told = [gap for gap in gaps if found.get(gap) or (gap in found and len(seen.shape) > 1)]  # every second element of a vector may be meant
+    if not told:
         return
-    gap = min(gaps)
+    gap = min(told)
     raise ArgumentError(
         f"argument {seen.name!r} has shape {seen.shape} and strides {seen.strides}, so the kernel would see a copy of it without gaps; "
-        f"but it steps through {seen.name!r} by `{found[gap]}` = {gap}, the stride of the array itself",
+        f"but it steps through {seen.name!r} by {f'`{found[gap]}` = ' if found[gap] else ''}{gap}, the stride of the array itself",
         hint=f"ask the array in the kernel, {seen.name}.stride(0), or give the parameter a name with `stride` in it: then it runs on the memory itself; or pass a contiguous copy and its own stride",
     )
+
+
+def _moves_with(compiled: CompiledKernel, seen: ArgView, name: str, value: int, retrace: Retrace) -> bool:
+    """Whether a meta-parameter moves addresses without being the length of anything: traced with another number, the kernel says so."""
+    try:
+        other = retrace(name, 2 * value)  # which what wants a power of two, or a multiple, takes too
+    except EasError:
+        return False
+    is_vector = len(seen.shape) == 1
+    forms, others = ([form for form, _, _ in _forms(k, seen.name)] for k in (compiled, other))
+    lengths, other_lengths = ([shape for _, shape, _ in _forms(k, seen.name)] for k in (compiled, other))
+    return lengths == other_lengths and other.tptg == compiled.tptg and (
+        [f.terms for f in forms] != [f.terms for f in others] or [_moving(f, is_vector) for f in forms] != [_moving(f, is_vector) for f in others]
+    )
+
+
+def _moving(form: Affine, is_vector: bool) -> list[Any]:
+    """The uniform part of an address, of which a vector has a place that means no stride."""
+    return [(str(m), c) for m, c in form.offset.items() if m or not is_vector]
 
 
 Product = tuple[int, tuple[str, ...]]
@@ -66,14 +92,28 @@ def _multiples(compiled: CompiledKernel, buffer: str) -> list[list[Product]]:
         load("eas.analysis.indexing")
         from eas.analysis.indexing.forms import Forms
 
-        forms = Forms(compiled.ir)
-        moves = _moves(forms)
-        scalars = {a.name for a in compiled.args if not a.is_buffer}
+        moves, scalars = _moves(Forms(compiled.ir)), _scalars(compiled)
         tilings = {prod(compiled.tptg)} if compiled.launch_mode == "thread" else set()
-        accesses = [(a.form, a.pointer.shape) for a in compiled.index_analysis.accesses if a.name == buffer and a.form is not None]
-        known[buffer] = [sums for form, shape in accesses for sums in _by_position(form, scalars, tilings | _row_lengths(form, shape), moves)]
-        known[buffer] += _unrolled([form for form, _ in accesses], scalars)
+        forms = _forms(compiled, buffer)
+        known[buffer] = [sums for form, shape, box in forms for sums in _by_position(form, scalars, tilings | _row_lengths(form, shape, box, scalars), moves)]
+        known[buffer] += _unrolled([form for form, _, _ in forms], scalars)
     return known[buffer]
+
+
+def _scalars(compiled: CompiledKernel) -> set[str]:
+    return {a.name for a in compiled.args if not a.is_buffer}
+
+
+def _forms(compiled: CompiledKernel, buffer: str) -> list[tuple[Affine, Shape, Box]]:
+    """(address, shape, mask) of every access of a buffer whose address has a formula."""
+    return [(a.form, a.pointer.shape, a.box) for a in compiled.index_analysis.accesses if a.name == buffer and a.form is not None]
+
+
+def _places(compiled: CompiledKernel, buffer: str) -> list[tuple[str, ...]]:
+    """The products of arguments that are added to addresses of a buffer once."""
+    scalars = _scalars(compiled)
+    split = [_split(monomial, scalars) for form, _, _ in _forms(compiled, buffer) for monomial, _ in form.offset.terms]
+    return [names for names, others in split if not others]
 
 
 def _unrolled(accesses: list[Affine], scalars: set[str]) -> list[list[Product]]:
@@ -109,9 +149,13 @@ def _moves(forms: Forms) -> dict[Value, Linear]:
     return found
 
 
-def _row_lengths(form: Affine, shape: Shape) -> set[int]:
-    """How far the lanes of an access reach along each axis: what follows them without a gap is a tiling, not a stride."""
-    return {term.stride.const * shape[term.axis] for term in form.terms if not term.stride.terms}
+def _row_lengths(form: Affine, shape: Shape, box: Box, scalars: set[str]) -> set[int]:
+    """How far the lanes of an access reach along each axis: what follows them without a gap is a tiling, not a stride.
+
+    Lanes whose bound is the same in every program are columns of rows, which leave a gap.
+    """
+    bounded = {b.axis for b in box.bounds if b.is_upper and all(not others for _, others in (_split(m, scalars) for m, _ in b.limit.terms))}
+    return {term.stride.const * shape[term.axis] for term in form.terms if not term.stride.terms and term.axis not in bounded}
 
 
 def _by_position(form: Affine, scalars: set[str], tilings: set[int], moves: Mapping[Value, Linear]) -> Iterator[list[Product]]:

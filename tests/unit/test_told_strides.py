@@ -154,3 +154,55 @@ def test_torch_and_numpy_arrays_of_one_dtype_share_a_kernel():
     assert row_sums.compile(x, torch.zeros(8, dtype=torch.bfloat16), 8, 8, 8, BK=8) is not k
     with pytest.raises(eas.TypeMismatch, match="does not become u16"):  # which is how bf16 is stored
         row_sums.compile(x, np.zeros(8, np.uint16), 8, 8, 8, BK=8)
+
+
+@eas.kernel
+def second_row(x, out, K, lda, BK: eas.constexpr):
+    cols = mk.arange(0, BK)
+    mk.store(out, cols, mk.load(x, lda + cols, cols < K), cols < K)
+
+
+@eas.kernel
+def second_meta_row(x, out, K, LDA: eas.constexpr, BK: eas.constexpr):
+    cols = mk.arange(0, BK)
+    mk.store(out, cols, mk.load(x, LDA + cols, cols < K), cols < K)
+
+
+@eas.kernel
+def whole_rows(x, out, K, LDA: eas.constexpr, BK: eas.constexpr):
+    cols = mk.arange(0, BK)
+    row = mk.load(x, mk.program_id(0) * LDA + cols)
+    mk.store(out, mk.program_id(0), mk.sum(mk.where(cols < K, row, 0.0)))
+
+
+@eas.kernel
+def literal_rows(x, out, K, BK: eas.constexpr):
+    cols = mk.arange(0, BK)
+    mk.store(out, mk.program_id(0), mk.sum(mk.load(x, mk.program_id(0) * 8 + cols, cols < K)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "meta", "text"),
+    [
+        (meta_rows, {"LDA": 8, "BK": 8}, "`LDA` = 8"),  # rows of a block each, but only the first lanes are read
+        (whole_rows, {"LDA": 8, "BK": 8}, "`LDA` = 8"),  # all lanes are read, yet another LDA gives other rows, and another BK would not
+        (second_row, {"lda": 8, "BK": 4}, "`lda` = 8"),
+        (second_meta_row, {"LDA": 8, "BK": 4}, "`LDA` = 8"),
+        (literal_rows, {"BK": 4}, "8, the stride"),
+    ],
+)
+def test_strides_that_look_like_something_else_are_refused(kernel, meta, text):
+    with pytest.raises(eas.ArgumentError, match=f"steps through 'x' by {text}"):
+        kernel[8](BIG[:, :4], np.zeros(8, np.float32), 4, **meta)
+
+
+def test_numbers_of_a_kernel_that_reads_the_copy_are_taken():
+    """The same kernels, told the stride of the copy; and a chunk of a column that is as long as the stride."""
+    x = BIG[:, :4]
+    for kernel, meta, want in [(meta_rows, {"LDA": 4, "BK": 8}, x.sum(1)), (second_row, {"lda": 4, "BK": 4}, [*x[1], 0, 0, 0, 0]), (second_meta_row, {"LDA": 4, "BK": 4}, [*x[1], 0, 0, 0, 0])]:
+        out = np.zeros(8, np.float32)
+        kernel[8](x, out, 4, **meta)
+        assert np.array_equal(out, want)
+    out = np.zeros(8, np.float32)
+    second_row[1](np.arange(128, dtype=np.float32)[::8], out, 8, 8, BK=8)
+    assert np.array_equal(out, np.arange(64, 128, 8))
