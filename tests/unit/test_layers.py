@@ -22,7 +22,7 @@ ir
 analysis
 passes | frontend mk
 schedule
-codegen | metal_sim metal_native metal_fake runtime
+codegen | metal_sim metal_native metal_fake native runtime
 interop _torch_mps
 launch compiler lowering kernel tools explain
 lazy

@@ -60,6 +60,13 @@ def test_only_eas_is_packaged():
     assert (ROOT / "eas" / "py.typed").exists()
 
 
+def test_native_code_is_shipped_with_its_sources():
+    data = PYPROJECT["tool"]["setuptools"]["package-data"]
+    shipped = {path for pattern in [*data["*"], *data["eas.native"]] for path in (ROOT / "eas" / "native").glob(pattern)}
+    there = {path for path in (ROOT / "eas" / "native").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert shipped == there
+
+
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="not a git checkout")
 def test_no_lock_file_is_tracked():
     tracked = subprocess.run(["git", "ls-files", "uv.lock"], cwd=ROOT, capture_output=True, text=True, check=True)

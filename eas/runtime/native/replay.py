@@ -6,7 +6,7 @@ import ctypes
 import errno
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from eas.base import config
@@ -15,9 +15,11 @@ from eas.runtime.grid import check_programs
 from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.native.host_cpu import num_threads
 from eas.runtime.native.kernels import ErrorRecord, NativeExecutable, load_kernel, raise_error
+from eas.runtime.native.native_code import native_code
 from eas.runtime.native.pool import MAX_QUEUE_THREADS, MAX_THREADS, pool
-from eas.runtime.native.replay_llvm import FAILED, replay_function
 from eas.runtime.recordings import name_of, united
+
+_FAILED = 255  # of replay.c
 
 
 class CpuRecording(Recording):
@@ -37,13 +39,13 @@ class CpuRecording(Recording):
             slots = kernel.slots(step.args, step.grid, record)
             spans += kernel.spans(slots, getattr(native, "writes", None))
             self._held += [kernel, slots]
-            words += [
+            words += [  # struct row of replay.c
                 kernel.address, ctypes.addressof(slots), math.prod(step.grid), threads, kernel.scratch_nbytes,
                 ctypes.addressof(kernel.rate), kernel.max_programs, ctypes.addressof(record),
             ]  # fmt: skip
         self._spans = united(spans)
         self._rows = (ctypes.c_uint64 * max(len(words), 1))(*words)
-        self._call = functools.partial(replay_function(), ctypes.addressof(self._rows), len(self._steps), pool().run_address)
+        self._call = functools.partial(_replay(), ctypes.addressof(self._rows), len(self._steps), pool().run_address)
 
     def run(self, *, sync: bool, lane: Lane | None) -> None:
         queue, own = self._queue, cast(QueueLane | None, lane)
@@ -63,7 +65,14 @@ class CpuRecording(Recording):
             return
         at, what = divmod(status, 256)
         step = self._steps[at]
-        if what == FAILED:
+        if what == _FAILED:
             raise_error(step.executable.name, cast(NativeExecutable, step.executable).native.places, step.grid, self._records[at])
         if what != errno.EINTR:
             raise MemoryError(f"no scratch memory for kernel {step.executable.name}")
+
+
+@functools.cache
+def _replay() -> Callable[[int, int, int, int], int]:
+    """`eas_replay(rows, count, run, stop)`; ctypes then raises what a signal handler raised meanwhile."""
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    return kind(native_code().address("eas_replay"))
