@@ -95,7 +95,7 @@ def _op_table(ops: Iterable[Op]) -> str:
 def _op_row(op: Op) -> Row:
     traits = " ".join(_trait_name(t) for t in TRAITS if op.has(t))
     doc = op.doc + (f" Regions: {op.regions}." if op.regions else "")
-    return (code(op.name), code(op.operands), code(", ".join(op.attrs)), _dtype_names(op.dtypes), traits, doc)
+    return (code(op.name), code(op.operands), code(op.attrs), _dtype_names(op.dtypes), traits, doc)
 
 
 def _trait_name(trait: Trait) -> str:

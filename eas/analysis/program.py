@@ -62,7 +62,7 @@ def _axes(module: IRModule, name: str) -> tuple[int, ...]:
 
 def block_lengths(module: IRModule) -> tuple[int, ...]:
     """Distinct lengths of `arange` and `tid`, in order of appearance."""
-    counting = (inst for inst in walk(module.body) if inst.op.name in ("arange", "tid") and not dict(inst.attrs).get("is_inner"))
+    counting = (inst for inst in walk(module.body) if inst.op.name in ("arange", "tid") and not inst.attr("is_inner"))
     return tuple(dict.fromkeys(inst["end"] - inst["start"] for inst in counting))
 
 

@@ -30,9 +30,8 @@ def with_axes(region: Region, extents: Extents) -> Region:
 
 
 def _position(inst: Inst, extents: Extents) -> list[Inst]:
-    attrs = dict(inst.attrs)
-    axis, start = attrs.get("axis", 0), attrs.get("start", 0)
-    if attrs.get("whole"):  # the thread's own number
+    axis, start = inst.attr("axis", 0), inst.attr("start", 0)
+    if inst.attr("whole"):  # the thread's own number
         return [inst]
     made = [make("local_id", (), {"axis": 0, "whole": True}, loc=inst.loc)]
     inner, outer = prod(extents[:axis]), prod(extents[axis + 1 :])

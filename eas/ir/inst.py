@@ -160,11 +160,18 @@ class Inst:
     loc: Loc | None = None
 
     def __getitem__(self, name: str) -> Any:
-        """The attribute `name`."""
+        """The attribute `name`; None for an optional one that is absent."""
         for key, value in self.attrs:
             if key == name:
                 return value
-        raise KeyError(f"{self.op.name} has no attribute {name}")
+        declared = self.op.attributes.get(name)
+        if declared is None or declared.is_needed:
+            raise KeyError(f"{self.op.name} has no attribute {name}")
+        return None
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute, or the default: for questions to ops of all kinds."""
+        return next((v for k, v in self.attrs if k == name), default)
 
     @property
     def out(self) -> Value:
@@ -175,6 +182,10 @@ class Inst:
     def key(self) -> tuple[object, ...]:
         """Equal for two instructions that compute the same; -0.0 and 0.0 differ."""
         return _key(self, {})
+
+    def with_attrs(self, **new: Any) -> Inst:
+        """The same instruction with these attributes too; it keeps its results."""
+        return replace(self, attrs=sorted_attrs({**dict(self.attrs), **new}))
 
     def with_operands(self, operands: Sequence[Value]) -> Inst:
         """The same instruction over other operands of the same types; it keeps its results."""

@@ -80,7 +80,12 @@ def _verify_region(region: Region, outer: set[Value], module: IRModule) -> None:
             raise InvalidIR(f"{inst.op.name} has {len(inst.regions)} regions, needs {inst.op.regions}").at(inst.loc)
         for inner in inst.regions:
             _verify_region(inner, visible, module)
-        types = inst.op.rule([v.type for v in inst.operands], dict(inst.attrs), [r.signature for r in inst.regions])
+        attrs = dict(inst.attrs)
+        try:
+            inst.op.check_attrs(attrs)
+        except InvalidIR as error:
+            raise error.at(inst.loc) from None
+        types = inst.op.rule([v.type for v in inst.operands], attrs, [r.signature for r in inst.regions])
         if types != tuple(v.type for v in inst.outs):
             raise InvalidIR(f"{inst.op.name} results are {[str(v.type) for v in inst.outs]}, its rule says {[str(t) for t in types]}").at(inst.loc)
         for out in inst.outs:

@@ -104,7 +104,7 @@ class Printer:
 
 def _implied_attrs(op_name: str) -> tuple[str, ...]:
     """Attributes that other parts of the line already say."""
-    implied = ("type",) if "type" in TABLE[op_name].attrs else ()
+    implied = ("type",) if "type" in TABLE[op_name].attributes else ()
     return (*implied, "value") if op_name == "const" else implied
 
 

@@ -132,7 +132,7 @@ class _Parser:
             types.append(self.type())
             while self.accept(","):
                 types.append(self.type())
-        if "type" in op.attrs:
+        if "type" in op.attributes:
             attrs["type"] = types[0]
         if literal:
             attrs["value"] = _number(literal, types[0].dtype)

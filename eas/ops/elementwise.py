@@ -49,8 +49,8 @@ def plain(fn: Callable[..., Any]) -> Reference:
     return lambda call, *xs: fn(*xs)
 
 
-def _row(name: str, operands: str, rule: Rule, fn: Reference, doc: str, allowed: tuple[DType, ...], traits: Trait = Trait.NONE, accuracy: Accuracy = EXACT) -> Op:
-    return register(Op(name, "elementwise", operands, rule, doc, _LANEWISE | traits, fn, accuracy=accuracy, dtypes=allowed))
+def _row(name: str, operands: str, rule: Rule, fn: Reference, doc: str, allowed: tuple[DType, ...], traits: Trait = Trait.NONE, accuracy: Accuracy = EXACT, attrs: str = "") -> Op:
+    return register(Op(name, "elementwise", operands, rule, doc, _LANEWISE | traits, fn, attrs, accuracy, dtypes=allowed))
 
 
 def _uniform(name: str, operands: str, fn: Callable[..., Any], doc: str, allowed: tuple[DType, ...], traits: Trait = Trait.NONE, accuracy: Accuracy = EXACT) -> Op:
@@ -88,8 +88,9 @@ _uniform("add", "a, b", np.add, "a + b; integers wrap.", NUMERIC, COMMUTES)
 _uniform("sub", "a, b", np.subtract, "a - b; integers wrap.", NUMERIC)
 _uniform("mul", "a, b", np.multiply, "a * b; integers wrap.", NUMERIC, COMMUTES)
 _uniform("div", "a, b", np.divide, "a / b of floats, correctly rounded.", FLOATS)
-_row("floordiv", "a, b", same("floordiv", NUMERIC), _floor_div, "a // b rounding down as Python; x // 0 is 0 and INT_MIN // -1 wraps for integers.", NUMERIC)
-_row("mod", "a, b", same("mod", NUMERIC), _floor_mod, "a % b with the sign of b, as Python; x % 0 is 0 for integers.", NUMERIC)
+_DIVISION = "natural?: bool, by_positive?: bool, wraps?: bool"
+_row("floordiv", "a, b", same("floordiv", NUMERIC), _floor_div, "a // b rounding down as Python; x // 0 is 0 and INT_MIN // -1 wraps for integers.", NUMERIC, attrs=_DIVISION)
+_row("mod", "a, b", same("mod", NUMERIC), _floor_mod, "a % b with the sign of b, as Python; x % 0 is 0 for integers.", NUMERIC, attrs=_DIVISION)
 _uniform("truncdiv", "a, b", numerics.trunc_div, "a / b of integers rounding toward zero, as C; x / 0 is 0.", INTS)
 _uniform("truncmod", "a, b", numerics.trunc_mod, "Remainder with the sign of a, as C; x % 0 is 0.", INTS)
 _uniform("fmod", "a, b", np.fmod, "Float remainder with the sign of a, exact.", FLOATS)
@@ -199,5 +200,5 @@ def _bitcast_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionS
 
 
 _row("select", "cond, a, b", _select_rule, plain(np.where), "a where cond holds, else b.", tuple(dtypes.ALL))
-register(Op("cast", "elementwise", "x", _cast_rule, "Convert the value: float to int truncates and saturates (NaN gives 0), int to int wraps, any to bool is != 0, all else rounds once to nearest even.", _LANEWISE, lambda call, x: numerics.cast(x, call.dtype, call.out.dtype), attrs=("type",), dtypes=tuple(dtypes.ALL)))
-register(Op("bitcast", "elementwise", "x", _bitcast_rule, "The same bits as another dtype of the same width.", _LANEWISE, lambda call, x: numerics.bitcast(x, call.dtype, call.out.dtype), attrs=("type",), dtypes=tuple(d for d in dtypes.ALL if not d.is_bool)))
+register(Op("cast", "elementwise", "x", _cast_rule, "Convert the value: float to int truncates and saturates (NaN gives 0), int to int wraps, any to bool is != 0, all else rounds once to nearest even.", _LANEWISE, lambda call, x: numerics.cast(x, call.dtype, call.out.dtype), attrs="type: type", dtypes=tuple(dtypes.ALL)))
+register(Op("bitcast", "elementwise", "x", _bitcast_rule, "The same bits as another dtype of the same width.", _LANEWISE, lambda call, x: numerics.bitcast(x, call.dtype, call.out.dtype), attrs="type: type", dtypes=tuple(d for d in dtypes.ALL if not d.is_bool)))

@@ -32,12 +32,12 @@ def _arange_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSi
 
 
 _CHEAP = Trait.PURE | Trait.CHEAP
-register(Op("const", "index", "", _const_rule, "A number, or a block filled with it.", _CHEAP, _const, attrs=("type", "value")))
-register(Op("program_id", "index", "", fixed(dtypes.i32), "Position of this program in the grid.", _CHEAP, lambda call: call.world.program_id(call.attrs["axis"]), attrs=("axis",)))
-register(Op("num_programs", "index", "", fixed(dtypes.i32), "Size of the grid along an axis.", _CHEAP, lambda call: call.world.num_programs(call.attrs["axis"]), attrs=("axis",)))
-register(Op("arange", "index", "", _arange_rule, "The integers start .. end-1 as a block.", _CHEAP, lambda call: np.arange(call.attrs["start"], call.attrs["end"], dtype=np.int32), attrs=("start", "end")))
+register(Op("const", "index", "", _const_rule, "A number, or a block filled with it.", _CHEAP, _const, attrs="type: type, value: number"))
+register(Op("program_id", "index", "", fixed(dtypes.i32), "Position of this program in the grid.", _CHEAP, lambda call: call.world.program_id(call.attrs["axis"]), attrs="axis: int"))
+register(Op("num_programs", "index", "", fixed(dtypes.i32), "Size of the grid along an axis.", _CHEAP, lambda call: call.world.num_programs(call.attrs["axis"]), attrs="axis: int"))
+register(Op("arange", "index", "", _arange_rule, "The integers start .. end-1 as a block.", _CHEAP, lambda call: np.arange(call.attrs["start"], call.attrs["end"], dtype=np.int32), attrs="start: int, end: int, is_inner?: bool"))
 # The thread ids have no reference: `spread_threads` turns them into aranges before anything runs.
-register(Op("tid", "index", "", fixed(dtypes.i32), "start + the thread's position in its threadgroup of end - start threads.", _CHEAP | Trait.THREAD, attrs=("start", "end")))
-register(Op("local_id", "index", "", fixed(dtypes.i32), "The thread's position in its threadgroup along an axis.", _CHEAP | Trait.THREAD, attrs=("axis",)))
+register(Op("tid", "index", "", fixed(dtypes.i32), "start + the thread's position in its threadgroup of end - start threads.", _CHEAP | Trait.THREAD, attrs="start: int, end: int"))
+register(Op("local_id", "index", "", fixed(dtypes.i32), "The thread's position in its threadgroup along an axis.", _CHEAP | Trait.THREAD, attrs="axis: int, whole?: bool"))
 register(Op("lane_id", "index", "", fixed(dtypes.i32), "The thread's position in its simdgroup, 0 .. 31.", _CHEAP | Trait.THREAD))
 register(Op("sg_id", "index", "", fixed(dtypes.i32), "The index of the thread's simdgroup in its threadgroup.", _CHEAP | Trait.THREAD))

@@ -79,7 +79,7 @@ def _alloc_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig
 
 
 register(Op("addptr", "memory", "ptr, offset", _addptr_rule, "Pointer plus a number of elements; leaving the buffer is an error only when memory is touched.", Trait.PURE | Trait.ELEMENTWISE | Trait.CHEAP, _addptr))
-register(Op("load", "memory", "ptr, mask?, other?", _load_rule, "Read memory; masked-off lanes touch nothing and read `other` (0 when absent).", Trait.READS | Trait.ELEMENTWISE, _load, dtypes=tuple(dtypes.ALL)))
-register(Op("store", "memory", "ptr, value, mask?", nothing(_check_store), "Write memory; masked-off lanes touch nothing; of colliding lanes any one wins.", Trait.WRITES | Trait.ELEMENTWISE, _store, dtypes=tuple(dtypes.ALL)))
-register(Op("alloc_tg", "memory", "", _alloc_rule, "Threadgroup memory of `size` elements, uninitialised.", Trait.EFFECT | Trait.THREAD, lambda call: call.world.allocate(call.attrs["name"], call.attrs["size"], call.attrs["dtype"]), attrs=("size", "dtype", "name")))
+register(Op("load", "memory", "ptr, mask?, other?", _load_rule, "Read memory; masked-off lanes touch nothing and read `other` (0 when absent).", Trait.READS | Trait.ELEMENTWISE, _load, attrs="again?: bool, asked?: bool", dtypes=tuple(dtypes.ALL)))
+register(Op("store", "memory", "ptr, value, mask?", nothing(_check_store), "Write memory; masked-off lanes touch nothing; of colliding lanes any one wins.", Trait.WRITES | Trait.ELEMENTWISE, _store, attrs="stream?: bool", dtypes=tuple(dtypes.ALL)))
+register(Op("alloc_tg", "memory", "", _alloc_rule, "Threadgroup memory of `size` elements, uninitialised.", Trait.EFFECT | Trait.THREAD, lambda call: call.world.allocate(call.attrs["name"], call.attrs["size"], call.attrs["dtype"]), attrs="size: int, dtype: dtype, name: str, layout?: str, block?: ints, align?: int"))
 register(Op("barrier", "memory", "", nothing(), "All threads of the threadgroup meet; threadgroup and device writes before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | Trait.THREAD, lambda call: None))

@@ -82,15 +82,15 @@ def _flip_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]
     return (types[0],)
 
 
-def _row(name: str, operands: str, rule: Rule, fn: Callable[..., Any], doc: str, attrs: tuple[str, ...] = ()) -> Op:
+def _row(name: str, operands: str, rule: Rule, fn: Callable[..., Any], doc: str, attrs: str = "") -> Op:
     return register(Op(name, "shape", operands, rule, doc, Trait.PURE | Trait.SHAPE, _move(fn), attrs=attrs, dtypes=tuple(dtypes.ALL)))
 
 
-_row("broadcast", "x", _broadcast_rule, lambda call, x: np.broadcast_to(x, call.attrs["shape"]), "Repeat along new axes and axes of extent 1, aligned at the last axis.", ("shape",))
-_row("reshape", "x", _reshape_rule, lambda call, x: np.reshape(x, call.attrs["shape"]), "The same elements in row-major order under another shape.", ("shape",))
-_row("permute", "x", _permute_rule, lambda call, x: np.transpose(x, call.attrs["order"]), "Axis i of the result is axis order[i] of x.", ("order",))
-_row("expand_dims", "x", _expand_rule, lambda call, x: np.expand_dims(x, call.attrs["axis"]), "A new axis of extent 1.", ("axis",))
+_row("broadcast", "x", _broadcast_rule, lambda call, x: np.broadcast_to(x, call.attrs["shape"]), "Repeat along new axes and axes of extent 1, aligned at the last axis.", "shape: ints")
+_row("reshape", "x", _reshape_rule, lambda call, x: np.reshape(x, call.attrs["shape"]), "The same elements in row-major order under another shape.", "shape: ints")
+_row("permute", "x", _permute_rule, lambda call, x: np.transpose(x, call.attrs["order"]), "Axis i of the result is axis order[i] of x.", "order: ints")
+_row("expand_dims", "x", _expand_rule, lambda call, x: np.expand_dims(x, call.attrs["axis"]), "A new axis of extent 1.", "axis: int")
 _row("join", "a, b", _join_rule, lambda call, a, b: np.stack([a, b], axis=-1), "A new last axis of extent 2 that holds a and b.")
 _row("split", "x", _split_rule, lambda call, x: (x[..., 0], x[..., 1]), "The two halves of a last axis of extent 2.")
-_row("cat", "a, b", _cat_rule, lambda call, a, b: np.concatenate([a, b], call.attrs["axis"]), "b after a along an axis.", ("axis",))
-_row("flip", "x", _flip_rule, lambda call, x: np.flip(x, call.attrs["axis"]), "The elements along an axis in opposite order.", ("axis",))
+_row("cat", "a, b", _cat_rule, lambda call, a, b: np.concatenate([a, b], call.attrs["axis"]), "b after a along an axis.", "axis: int")
+_row("flip", "x", _flip_rule, lambda call, x: np.flip(x, call.attrs["axis"]), "The elements along an axis in opposite order.", "axis: int")

@@ -245,7 +245,7 @@ def _mma_store(call: Call, pointer: Pointer, stride: np.ndarray, fragment: np.nd
 
 
 _MMA = Trait.CONVERGENT | Trait.THREAD
-register(Op("mma_zero", "simd", "", _mma_zero_rule, "An 8x8 simdgroup matrix of zeros.", Trait.PURE | Trait.THREAD, lambda call: np.zeros(call.out.shape, call.out.dtype.np_compute), attrs=("type",)))
+register(Op("mma_zero", "simd", "", _mma_zero_rule, "An 8x8 simdgroup matrix of zeros.", Trait.PURE | Trait.THREAD, lambda call: np.zeros(call.out.shape, call.out.dtype.np_compute), attrs="type: type"))
 register(Op("mma_select", "simd", "cond, a, b", _mma_select_rule, "The 8x8 matrix a in simdgroups where cond holds, else b; only `spread_threads` makes it.", Trait.PURE | Trait.THREAD, _mma_select))
 register(Op("mma", "simd", "a, a_stride, b, b_stride, acc, mask?", _mma_rule, "acc + A @ B of two 8x8 matrices in memory whose rows are `stride` elements apart.", Trait.READS | _MMA, _mma, accuracy=Accuracy({"f32": 4}), dtypes=MMA_DTYPES))
 register(Op("mma_store", "simd", "ptr, stride, fragment, mask?", _mma_store_rule, "Write an 8x8 matrix with rows `stride` elements apart.", Trait.WRITES | _MMA, _mma_store, dtypes=MMA_DTYPES))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from eas.base import dtypes, numerics
 from eas.base.dtypes import DType
+from eas.base.errors import InvalidIR
 from eas.base.types import Type
 from eas.ops.machine import Machine, Pointer
 
@@ -33,6 +35,29 @@ class Trait(Flag):
     SCHEDULED = auto()  # only in scheduled IR
     CHEAP = auto()  # recompute rather than keep (index arithmetic, constants)
     PARTIAL = auto()  # fails for some operands: may not run where the program would not
+
+
+def _many(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple) and all(map(kind, value))
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "bool": _is(bool), "int": _is(int), "str": _is(str), "number": _is(bool, int, float), "dtype": lambda value: isinstance(value, DType), "type": _is(Type),
+    "ints": _many(_is(int)), "strs": _many(_is(str)), "dtypes": _many(lambda value: isinstance(value, DType)), "shapes": _many(_many(_is(int))), "texts": _many(_many(_is(str))),
+}  # fmt: skip
+"""What an attribute may hold, by the word for it in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute that a row declares."""
+
+    kind: str
+    is_needed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +137,7 @@ class Op:
     doc: str
     traits: Trait = Trait.PURE
     reference: Reference | None = None
-    attrs: tuple[str, ...] = ()
+    attrs: str = ""  # "lanes: int, sure?: bool": names and kinds; those with a question mark may be absent, and read as None then
     accuracy: Accuracy = EXACT
     regions: int = 0
     dtypes: tuple[DType, ...] = ()  # operand dtypes that the property tests go through
@@ -123,6 +148,25 @@ class Op:
 
     is_pure: bool = field(init=False, default=False)
     _trait_bits: int = field(init=False, default=0)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Attribute]:
+        """The declared attributes by name."""
+        parts = [part.split(": ") for part in self.attrs.split(", ")] if self.attrs else []
+        assert all(kind in KINDS for _, kind in parts), f"{self.name}: an attribute of no known kind"
+        return {name.rstrip("?"): Attribute(kind, not name.endswith("?")) for name, kind in parts}
+
+    def check_attrs(self, attrs: Attrs) -> None:
+        """Raise `InvalidIR` unless the attributes are those that the row declares."""
+        for name, value in attrs.items():
+            declared = self.attributes.get(name)
+            if declared is None:
+                raise InvalidIR(f"{self.name} declares no attribute {name!r}", hint=f"its row in eas/ops has {self.attrs or 'none'}")
+            if not KINDS[declared.kind](value):
+                raise InvalidIR(f"{self.name}: the attribute {name!r} is declared as {declared.kind}, got {value!r}")
+        for name, declared in self.attributes.items():
+            if declared.is_needed and name not in attrs:
+                raise InvalidIR(f"{self.name} lacks its attribute {name!r}")
 
     def has(self, trait: Trait) -> bool:
         bits: int = trait._value_

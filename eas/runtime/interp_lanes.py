@@ -84,7 +84,7 @@ class LanePlan(Plan):
         (slot,) = self.define(inst.outs)
         if inst.op.name in _IDS:
             threads = np.arange(self.program.threads, dtype=np.int32)[:, None]
-            self.env[slot] = {"tid": threads + dict(inst.attrs).get("start", 0), "lane_id": threads % 32, "sg_id": threads // 32}[inst.op.name]
+            self.env[slot] = {"tid": threads + inst.attr("start", 0), "lane_id": threads % 32, "sg_id": threads // 32}[inst.op.name]
         else:
             (self.env[slot],) = _results(inst.op, call_of(inst, lanes=self.lanes), ())
         self.known.update(inst.outs)
@@ -173,7 +173,7 @@ class LanePlan(Plan):
     def if_(self, inst: Inst) -> Step:
         env, (condition,), program = self.env, self.uses(inst.operands), self.program
         then, other = ((self.block(r), self.uses(r.yields)) for r in inst.regions)
-        outs, is_uniform = self.define(inst.outs), dict(inst.attrs).get("uniform")
+        outs, is_uniform = self.define(inst.outs), inst["uniform"]
 
         def side(steps: Sequence[Step], yields: Sequence[int]) -> list[Any]:
             for step in steps:

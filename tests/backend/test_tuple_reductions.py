@@ -205,7 +205,7 @@ def test_extremes_are_found_before_their_places(target, kind):
     """Loops along a row have no positions of lanes; that of the first of some vectors is kept."""
     compiled = one_kernel.compile(np.zeros(8192, kind), np.zeros(1, kind), WHICH="argmax", BLOCK=8192)
     scheduled = schedule(compiled.variant(frozenset(compiled.facts)).module, target)
-    (loop,) = [i for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2 and not dict(i.attrs).get("once")]
+    (loop,) = [i for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2 and not i["once"]]
     names = [i.op.name for i in walk(loop.regions[0])]
     assert loop["lanes"] == max(4, target.vector_nbytes // np.dtype(kind).itemsize)
     assert names.count("vload") == (8 if kind in NARROW else 4)
@@ -218,7 +218,7 @@ def test_unsigned_numbers_are_compared_as_signed_ones(target, is_biased):
     """Where there is no other comparison of 64 bits: one operation more for each vector, instead of two for each comparison."""
     compiled = one_kernel.compile(np.zeros(8192, np.uint64), np.zeros(1, np.uint64), WHICH="argmax", BLOCK=8192)
     scheduled = schedule(compiled.variant(frozenset(compiled.facts)).module, target)
-    (loop,) = [i for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2 and not dict(i.attrs).get("once")]
+    (loop,) = [i for i in walk(scheduled.body) if i.op.name == "loop" and len(i.operands) > 2 and not i["once"]]
     names = [i.op.name for i in walk(loop.regions[0])]
     assert names.count("xor") == (names.count("vload") if is_biased else 0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -48,13 +47,13 @@ class Program:
         else:
             made = make("if", [self.condition.out], {}, [self.region(depth + 1, size), self.region(depth + 1, self.draw.randint(0, 2))])
         # Where threads part there are no barriers: what is inside counts as one statement.
-        return replace(made, attrs=(*made.attrs, ("uniform", True))) if self.draw.random() < 0.8 else made
+        return made.with_attrs(uniform=True) if self.draw.random() < 0.8 else made
 
 
 def ways(region: Region, draw: random.Random) -> Iterator[Inst]:
     """What one random way through a region meets; control flow that threads part at as a whole."""
     for inst in region.body:
-        if not dict(inst.attrs).get("uniform"):
+        if not inst.attr("uniform"):
             yield inst
         elif inst.op.name == "if":
             yield from ways(draw.choice(inst.regions), draw)

@@ -338,7 +338,7 @@ def contiguous_hint(a: Range, n: int, multiple: int, out: Type) -> Range:
 
 
 def _lane(inst: Inst, operands: Sequence[Range], out: Type) -> Range:
-    lanes = dict(inst.attrs).get("lanes")
+    lanes = inst["lanes"]
     return full(out) if lanes is None else Range(0, lanes - 1)
 
 

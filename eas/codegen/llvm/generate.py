@@ -302,7 +302,7 @@ class _Kernel(LlvmEmitter):
         self.regs[inst.out] = self.given.get(inst.out) or self.t.number(inst["value"], register_type(inst.out.dtype))
 
     def _lane(self, inst: Inst) -> None:
-        count = dict(inst.attrs).get("lanes", self.lanes)
+        count = inst["lanes"] or self.lanes
         self.regs[inst.out] = lane_numbers(count)
 
     def _scratch(self, inst: Inst) -> None:
@@ -324,7 +324,7 @@ class _Kernel(LlvmEmitter):
         start, end = (self.regs[v] for v in inst.operands[:2])
         outer, self.lanes = self.lanes, inst["lanes"]
         carried = [self.t.splat(self.regs[v], self.lanes) for v in inst.operands[2:]]
-        if dict(inst.attrs).get("once"):
+        if inst["once"]:
             self.regs.update(zip(inst.regions[0].params, [start, *carried], strict=True))
             self.regs.update(zip(inst.outs, self.region(inst.regions[0]), strict=True))
         else:

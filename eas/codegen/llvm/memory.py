@@ -108,8 +108,8 @@ def _vload(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         return t.masked_load(pointer, alignment(kind), mask, through)
 
     found: list[Reg] = []
-    if dict(inst.attrs).get("sure"):
-        middle = dict(inst.attrs).get("middle")
+    if inst["sure"]:
+        middle = inst["middle"]
         if middle is not None and not emitter.check_bounds:
             raw = load_around(t, pointer, middle, held, through, alignment(kind))
         else:
@@ -131,13 +131,13 @@ def _vstore(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[
     t, lanes = emitter.t, emitter.lanes
     pointer, kind = operands[0], inst.operands[0].type
     value = to_memory(t, t.splat(operands[1], lanes), kind)
-    if len(operands) == 2 and dict(inst.attrs).get("stream"):
+    if len(operands) == 2 and inst["stream"]:
         store_past(emitter, value, pointer)
     elif len(operands) == 2:
         t.line(f"store {value}, {pointer}, align {alignment(kind)}")
     elif lanes == 1:
         _guarded_store(emitter, kind, pointer, value, operands[2])
-    elif dict(inst.attrs).get("singly"):
+    elif inst["singly"]:
         store_single_past(emitter, value, pointer, t.splat(operands[2], lanes))
     else:
         mask = t.splat(operands[2], lanes)
@@ -202,7 +202,7 @@ def _store(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[R
         if mask is not None:
             _guarded_store(emitter, kind, operands[0], value, mask)
         else:
-            past = ", !nontemporal !0" if dict(inst.attrs).get("stream") else ""
+            past = ", !nontemporal !0" if inst["stream"] else ""
             emitter.uses_streams |= bool(past)
             t.line(f"store {value}, {operands[0]}, align {alignment(kind)}{past}")
         return ()
@@ -228,7 +228,7 @@ def _stride_load(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> A
 
 def _stride_load_some(emitter: LlvmEmitter, inst: Inst, pointer: Reg, step: Reg, masks: Sequence[Reg]) -> Any:
     """As `_vload`, of elements further apart."""
-    t, lanes, kind, attrs = emitter.t, emitter.lanes, inst.operands[0].type, dict(inst.attrs)
+    t, lanes, kind = emitter.t, emitter.lanes, inst.operands[0].type
     element = stored_type(kind)
     mask = t.splat(masks[0], lanes)
     nothing = Reg("zeroinitializer", element, lanes)
@@ -238,9 +238,9 @@ def _stride_load_some(emitter: LlvmEmitter, inst: Inst, pointer: Reg, step: Reg,
     other = nothing if is_zero else t.splat(masks[1], lanes)
 
     def read() -> Reg:
-        return strided.load_some(t, pointer, int(step.text), mask, other, alignment(kind), attrs.get("middle", (0, 0)))
+        return strided.load_some(t, pointer, int(step.text), mask, other, alignment(kind), inst["middle"] or (0, 0))
 
-    if attrs.get("sure"):
+    if inst["sure"]:
         return read()
     found: list[Reg] = []
     skipped, loaded = when(emitter, _any(t, is_on(t, mask)), lambda: found.append(read()))

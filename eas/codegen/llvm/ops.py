@@ -86,9 +86,8 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         dtype = inst.out.dtype
         if dtype.is_float:
             return _float_divide(t, a, b, dtype, wants_quotient)
-        attrs = dict(inst.attrs)
-        is_natural, is_number = attrs.get("natural"), not b.text.startswith("%")
-        if is_natural and attrs["by_positive"] and (is_number or a.lanes == 1):
+        is_natural, is_number = inst["natural"], not b.text.startswith("%")
+        if is_natural and inst["by_positive"] and (is_number or a.lanes == 1):
             return _natural(t, a, b, wants_quotient)
         if is_natural and not is_number and a.lanes == 1:
             return _if_positive(t, b, lambda: _natural(t, a, b, wants_quotient), lambda: general(t, dtype, a, b))

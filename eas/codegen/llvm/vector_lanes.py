@@ -28,13 +28,13 @@ class _Sweep:
             self.inst(inst, around)
 
     def inst(self, inst: Inst, around: int) -> None:
-        name, attrs = inst.op.name, dict(inst.attrs)
+        name = inst.op.name
         if name in ("for", "while", "if", "loop"):
             for region in inst.regions:
-                self.region(region, attrs["lanes"] if name == "loop" else around)
-            self._control(inst, attrs["lanes"] if name == "loop" else 1)
+                self.region(region, inst["lanes"] if name == "loop" else around)
+            self._control(inst, inst["lanes"] if name == "loop" else 1)
         elif name in _SOURCES:
-            self._lift(inst.outs, attrs.get("lanes", around))
+            self._lift(inst.outs, inst["lanes"] or around)
         elif name not in ("hreduce", "vextract"):
             self._lift(inst.outs, self._most(inst.operands))
 

@@ -65,7 +65,7 @@ def _check_memory(module: IRModule, target: MetalTarget) -> None:
     if total <= target.threadgroup_nbytes:
         return
     largest = max((i for i in walk(module.body) if i.op.name == "alloc_tg"), key=_nbytes)
-    block = dict(largest.attrs).get("block")  # of a program: what the user knows is its shape
+    block = largest["block"]  # of a program: what the user knows is its shape
     what = f"block {_named(largest)}of shape {list(block)}" if block else f"allocation is {_named(largest).strip()}"
     raise Unsupported(
         f"kernel {module.name} needs {total} bytes of threadgroup memory, {target.name} has {target.threadgroup_nbytes}; "

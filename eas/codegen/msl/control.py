@@ -42,12 +42,11 @@ def _range(m: MslEmitter, inst: Inst, i: str, end: Expr, step: Expr) -> str:
 
 def _loop(m: MslEmitter, inst: Inst) -> None:
     """A loop that the schedule made: from start to end in steps of `lanes`."""
-    attrs = dict(inst.attrs)
     start, end = (_settled(m, v, wish) for v, wish in zip(inst.operands[:2], ("start", "end"), strict=True))
-    outer, m.lanes = m.lanes, attrs["lanes"]
+    outer, m.lanes = m.lanes, inst["lanes"]
     variables = _carry(m, inst, inst.operands[2:], inst.regions[0].params[1:])
     first, last = (m.range_of(v) for v in inst.operands[:2])
-    if first.is_single and last.is_single and attrs.get("unroll", True):
+    if first.is_single and last.is_single and inst["unroll"] is not False:
         m.lines.add("#pragma unroll")
     with m.scope.block():
         i = m.scope.claim(inst.regions[0].params[0].hint or "i")

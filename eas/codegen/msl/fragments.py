@@ -171,7 +171,7 @@ def _take(m: MslEmitter, pointer: Value, name: str, number: str) -> None:
         m.lines.add(f"{name} = {base}[{number}];")
         return
     own = m.origin[base_value] if isinstance(base_value := m.bases[pointer], Value) else None
-    if own is not None and dict(own.attrs).get("vector") == 2:
+    if own is not None and own.attr("vector") == 2:
         which = base if own["size"] == 2 else f"{base}[{number}]"
         m.lines.add(f"{_both(m, pointer, name)} = {which};")
         return

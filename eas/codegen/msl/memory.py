@@ -41,7 +41,7 @@ def _alloc(m: MslEmitter, inst: Inst) -> None:
     # Atomics on narrow elements work on the word around them: the array is whole words, and no other variable is in the last one.
     word = 4 if dtype.bits < 32 and m.has_atomics(inst.out) else 0
     padded = -(-size * dtype.nbytes // word) * word // dtype.nbytes if word else size
-    nbytes = max(word, dict(inst.attrs).get("align", 0))
+    nbytes = max(word, inst["align"] or 0)
     align = f"alignas({nbytes}) " if nbytes else ""
     m.lines.add(f"{align}threadgroup {type_name(dtype)} {name}[{padded}];")
     for k in range(size, padded):

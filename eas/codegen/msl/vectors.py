@@ -43,7 +43,7 @@ inline void masked_store({space} {t} *to, {t}{n} value, bool{n} mask) {{
 
 def width(m: MslEmitter, inst: Inst) -> int:
     """The lanes of a vector: said by the instruction, or those of the loop around it."""
-    lanes: int = dict(inst.attrs).get("lanes", m.lanes)
+    lanes: int = inst["lanes"] or m.lanes
     return lanes
 
 
@@ -58,7 +58,7 @@ def scratch(m: MslEmitter, inst: Inst) -> None:
     size, kind = inst["size"], type_name(inst["dtype"])
     name = m.scope.claim(inst.out.hint or "held")
     m.exprs[inst.out] = named(name)
-    lanes = dict(inst.attrs).get("vector", 1)
+    lanes = inst["vector"] or 1
     if size == 1:
         m.singles.add(inst.out)
     kind = kind if lanes == 1 else f"{kind}{lanes}"
@@ -70,7 +70,7 @@ def _vector_type(m: MslEmitter, inst: Inst) -> str:
     dtype = inst.operands[0].dtype
     if dtype.is_bool:  # Metal has no packed bools, and theirs are bytes of 0 and 1
         return f"packed_uchar{width(m, inst)}"
-    packed = "" if dict(inst.attrs).get("aligned") else "packed_"
+    packed = "" if inst["aligned"] else "packed_"
     return f"{packed}{type_name(dtype, width(m, inst))}"
 
 
@@ -91,7 +91,7 @@ def array_of_vectors(m: MslEmitter, pointer: Value) -> tuple[int, int]:
     """The lanes of the vectors of an array that a pointer points into, and their number; (1, 0) for other memory."""
     base = m.bases[pointer]
     made = m.origin[base] if isinstance(base, Value) else None
-    lanes = dict(made.attrs).get("vector", 1) if made is not None and made.op.name == "scratch" else 1
+    lanes = (made["vector"] or 1) if made is not None and made.op.name == "scratch" else 1
     return (lanes, made["size"] // lanes) if made is not None and lanes > 1 else (1, 0)
 
 
@@ -164,7 +164,7 @@ def _as_vector(inst: Inst, whole: Expr) -> Expr:
 
 def _helper(m: MslEmitter, name: str, inst: Inst, space: str, t: str, text: str) -> str:
     """Aligned and packed forms of one type and space have different names."""
-    name = name if dict(inst.attrs).get("aligned") else f"{name}_packed"
+    name = name if inst["aligned"] else f"{name}_packed"
     return m.library.add(f"{name}:{space}:{t}{width(m, inst)}", text.replace(f" {name.removesuffix('_packed')}(", f" {name}(", 1))
 
 

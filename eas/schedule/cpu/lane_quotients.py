@@ -57,8 +57,7 @@ def divided(elements: Elements, inst: Inst, index: tuple[Index, ...], *, lanes: 
     if inst.out.dtype.is_float or inst.out.dtype.bits < 32 or not has_lanes(index):
         return None
     dividend, divisor = inst.operands
-    attrs = dict(inst.attrs)
-    if not attrs.get("by_positive") or may_wrap(inst) or elements.literal(divisor) is not None:
+    if not inst["by_positive"] or may_wrap(inst) or elements.literal(divisor) is not None:
         return None
     if elements.step(dividend, index) != 1 or elements.step(divisor, index) != 0:
         return None
@@ -67,7 +66,7 @@ def divided(elements: Elements, inst: Inst, index: tuple[Index, ...], *, lanes: 
     if found is None:
         e, first = elements.e, first_lane(index)
         a, d = (elements.at(v, first) for v in inst.operands)
-        quotient, remainder = (e.emit(name, a, d, **attrs) for name in ("floordiv", "mod"))
+        quotient, remainder = (e.emit(name, a, d, **dict(inst.attrs)) for name in ("floordiv", "mod"))
         found = elements.quotients[key] = lane_quotients(elements, Divisor.of(e, d, lanes), quotient, remainder)
     return found[inst.op.name == "mod"]
 

@@ -64,7 +64,7 @@ def _divides(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> bool:
     if may_wrap(inst) or elements.step(dividend, index) != 1 or elements.step(divisor, index) != 0:
         return False
     number = elements.literal(divisor)
-    return number > 0 if number is not None else bool(dict(inst.attrs).get("by_positive"))
+    return number > 0 if number is not None else bool(inst["by_positive"])
 
 
 def _cast(elements: Elements, value: Value) -> Value:

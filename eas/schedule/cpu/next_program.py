@@ -43,9 +43,9 @@ class NextProgram:
     def ask(self, elements: Elements, load: Inst, address: Value) -> None:
         """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
         pointer, e = load.operands[0], elements.e
-        nbytes, is_again = pointer.dtype.nbytes, dict(load.attrs).get("again")
+        nbytes, is_again = pointer.dtype.nbytes, load["again"]
         row_nbytes, level = math.prod(pointer.shape) * nbytes, 1
-        if is_again == "more":  # the load that it repeats has asked
+        if load["asked"]:  # the load that it repeats has asked
             return
         if is_again and row_nbytes <= self._most_nbytes:
             level = 1 if row_nbytes <= self._near_nbytes and not self._along(pointer) else 2

@@ -86,7 +86,7 @@ class _Placer:
     def region(self, region: Region, pending: Pending) -> tuple[Region, Pending]:
         body: list[Inst] = []
         for inst in region.body:
-            if dict(inst.attrs).get("uniform"):
+            if inst.attr("uniform"):
                 new, pending = self._control(inst, pending)
                 body.append(new)
                 continue

@@ -136,7 +136,7 @@ def _numbered(region: Region, outer: Path, start: int = 0) -> Iterator[tuple[Pat
         path = (*outer, (start, start + len(inner)))
         yield path, inst
         start += 1
-        if not dict(inst.attrs).get("uniform"):
+        if not inst.attr("uniform"):
             yield from ((path, w) for w in inner)
             start += len(inner)
             continue

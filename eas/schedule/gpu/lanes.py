@@ -136,7 +136,7 @@ class Lanes(Statements):
         """Program-level control flow is the same for all threads: barriers may stand in it."""
         super()._control(inst)
         made = self.e.blocks[-1].pop()
-        self.e.blocks[-1].append(replace(made, attrs=(*made.attrs, ("uniform", True))))
+        self.e.blocks[-1].append(made.with_attrs(uniform=True))
         for out in inst.outs:
             slot = self.lane_slot(out)
             if slot is not None and slot.number in self.matrices:

@@ -9,7 +9,7 @@ from math import gcd
 from eas.analysis import PointerBases
 from eas.analysis.ranges import Ranges, value_ranges
 from eas.base.types import Space
-from eas.ir import Arg, Inst, IRModule, Region, Value, sorted_attrs, walk
+from eas.ir import Arg, Inst, IRModule, Region, Value, walk
 
 _MEMORY_ALIGNMENT = 16  # of threadgroup memory
 _VECTORS = ("vload", "vstore")
@@ -37,11 +37,11 @@ def mark_accesses(module: IRModule) -> IRModule:
             pointer = inst.operands[0]
             alignment = _alignment(pointer, bases, ranges)
             if bases[pointer] in vectors or alignment % (lanes[inst] * pointer.dtype.nbytes) == 0:
-                inst = _with(inst, aligned=True)
+                inst = inst.with_attrs(aligned=True)
         elif inst.op.name == "alloc_tg" and inst.out in whole:
-            inst = _with(inst, align=_MEMORY_ALIGNMENT)
+            inst = inst.with_attrs(align=_MEMORY_ALIGNMENT)
         elif inst.op.name == "scratch" and inst.out in vectors:
-            inst = _with(inst, vector=vectors[inst.out])
+            inst = inst.with_attrs(vector=vectors[inst.out])
         return replace(inst, regions=regions)
 
     return module.with_body(Region(module.body.params, tuple(map(marked, module.body.body))))
@@ -50,14 +50,10 @@ def mark_accesses(module: IRModule) -> IRModule:
 def _with_lanes(region: Region, around: int) -> Iterator[tuple[Inst, int]]:
     """Every instruction with the lanes of its vectors."""
     for inst in region.body:
-        lanes = dict(inst.attrs).get("lanes", around)
+        lanes = inst.attr("lanes", around)
         yield inst, lanes
         for inner in inst.regions:
             yield from _with_lanes(inner, lanes if inst.op.name == "loop" else around)
-
-
-def _with(inst: Inst, **attrs: object) -> Inst:
-    return replace(inst, attrs=sorted_attrs({**dict(inst.attrs), **attrs}))
 
 
 def _alignment(pointer: Value, bases: PointerBases, ranges: Ranges) -> int:
@@ -96,7 +92,7 @@ def layouts_of(module: IRModule) -> str:
     """Where the threads hold the blocks of a kernel in lane IR; one paragraph per block."""
     paragraphs = []
     for inst in walk(module.body):
-        layout = dict(inst.attrs).get("layout")
+        layout = inst.attr("layout")
         if layout is not None:
             kind = {"alloc_tg": "threadgroup memory", "fragments": "simdgroup matrices"}.get(inst.op.name, "registers")
             paragraphs.append(f"{inst.out.hint or 'block'}: {inst['dtype'].name} in {kind}, {layout}\n")

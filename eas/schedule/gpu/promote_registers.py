@@ -8,7 +8,7 @@ from dataclasses import replace
 from eas.analysis import PointerBases, producers
 from eas.base import dtypes
 from eas.base.types import Type
-from eas.ir import Inst, IRModule, Region, Value, make, sorted_attrs, walk
+from eas.ir import Inst, IRModule, Region, Value, make, walk
 from eas.ir.rewriting import Rewriter, rewrite
 from eas.schedule.gpu.vectors import WIDTHS
 
@@ -46,7 +46,7 @@ def dissolve_loops(module: IRModule) -> IRModule:
         lanes = open_loops[-1][0]
         if inst.op.name == "lane" and lanes == 1:
             return (rw.const(0, inst.out.type),)
-        rw.append(replace(inst, attrs=sorted_attrs({**dict(inst.attrs), "lanes": lanes})))
+        rw.append(inst.with_attrs(lanes=lanes))
         return inst.outs
 
     return rewrite(module, rule, enter=enter)
@@ -101,7 +101,7 @@ def _is_whole(inst: Inst, size: int) -> bool:
         return True
     if size == 1:
         return name == "store" and count == 2
-    whole = dict(inst.attrs).get("lanes") == size
+    whole = inst.attr("lanes") == size
     return whole and ((name == "vload" and count == 1) or (name == "vstore" and count == 2))
 
 
@@ -183,7 +183,7 @@ class _Promotion:
         changed = self._stored(inst.regions)
         carried = [slot for slot in changed if known.get(slot) is not None]
         for slot in carried:
-            if dict(inst.attrs).get("lanes", 1) > 1:
+            if inst.attr("lanes", 1) > 1:
                 raise _Unclear(slot)
         operands = [self._use(v) for v in inst.operands] + [v for s in carried if (v := known[s]) is not None]
         regions, inside = [], {}

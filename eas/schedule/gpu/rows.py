@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from eas.base import dtypes
 from eas.base.types import Shape, Type
@@ -54,7 +53,7 @@ def uniform_for(p: Lanes, start: Value, end: Value, body: Callable[[Value], None
 
     region = p.e.region([I32], inside, ["stage"])
     inst = p.e.inst("for", [start, end, p.e.const(1)], {}, [region])
-    p.e.blocks[-1][-1] = replace(inst, attrs=(*inst.attrs, ("uniform", True)))
+    p.e.blocks[-1][-1] = inst.with_attrs(uniform=True)
 
 
 def spread(p: Lanes, count: int, body: Callable[[Value], None]) -> None:

@@ -49,7 +49,7 @@ def _ordered(nest: Inst, steps: AxisSteps) -> Inst:
     if count(best) == count(rank - 1) or any(steps.along(p, best) != 1 for p in written):
         return nest
     order = (*(axis for axis in range(rank) if axis != best), best)
-    return replace(nest, attrs=tuple(sorted({**dict(nest.attrs), "order": order}.items())))
+    return nest.with_attrs(order=order)
 
 
 def order_programs(module: IRModule) -> IRModule:
@@ -91,7 +91,7 @@ def order_programs(module: IRModule) -> IRModule:
 
 def axes_of(nest: Inst) -> tuple[int, ...]:
     """The axes of a nest from the outermost loop to the lanes."""
-    return tuple(dict(nest.attrs).get("order") or range(len(nest["shape"])))
+    return tuple(nest["order"] or range(len(nest["shape"])))
 
 
 def _pointers(nest: Inst) -> set[Value]:

@@ -48,7 +48,7 @@ def mark_element_loops(module: IRModule) -> IRModule:
 
 def is_each(inst: Inst) -> bool:
     """Whether this is such a loop."""
-    return inst.op.name == "while" and dict(inst.attrs).get("each", False)
+    return inst.op.name == "while" and bool(inst["each"])
 
 
 def wish(loop: Inst) -> tuple[Value, tuple[Inst, ...]]:

@@ -146,7 +146,7 @@ class _Joined:
         is_moving = any(v in self.moving for v in inst.operands)
         if not is_moving or inst.regions or not (name in _LIKE_ELEMENTS or inst.op.has(Trait.ELEMENTWISE)):
             return False
-        attrs = {"type": _wide(inst["type"])} if "type" in dict(inst.attrs) else {}
+        attrs = {"type": _wide(inst["type"])} if inst.attr("type") else {}
         self._copy(inst, [self._used(v, True) for v in inst.operands], attrs)
         return True
 

@@ -46,7 +46,7 @@ def mark_natural_divisions(module: IRModule) -> IRModule:
 
 def may_wrap(division: Inst) -> bool:
     """Whether what is divided may be far from its neighbour, although it only adds and multiplies."""
-    return bool(dict(division.attrs).get("wraps"))
+    return bool(division["wraps"])
 
 
 def _wraps(value: Value, ranges: Ranges, origin: Producers) -> bool:

@@ -84,7 +84,7 @@ def _clones(formula: list[Inst], copies: dict[Inst, Inst]) -> Iterator[Inst]:
     for inst in formula:
         clone = replace(inst, operands=tuple(new.get(v, v) for v in inst.operands), outs=(Value(inst.out.type, inst.out.hint),))
         if inst.op.name == "load":
-            clone = replace(clone, attrs=tuple(sorted({**dict(inst.attrs), "again": "more"}.items())))
+            clone = clone.with_attrs(again=True, asked=True)
             copies[clone] = inst
         new[inst.out] = clone.out
         yield clone

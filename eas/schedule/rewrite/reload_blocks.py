@@ -68,7 +68,7 @@ def _reloaded(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Reg
     made: list[Inst] = []
     for inst in region.body:
         for load in wanted.get(inst, ()):
-            again = replace(load, outs=(Value(load.out.type, load.out.hint),), attrs=tuple(sorted({**dict(load.attrs), "again": True}.items())))
+            again = replace(load.with_attrs(again=True), outs=(Value(load.out.type, load.out.hint),))
             copies[again] = load
             made.append(again)
             inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))

@@ -42,7 +42,7 @@ def _marked(region: Region, made: Producers) -> Region:
 def _again(inst: Inst, pairs: Sequence[_Pair]) -> Inst:
     if inst.op.name != "load" or not any(pair.touches_before(inst.operands[0]) for pair in pairs):
         return inst
-    return replace(inst, attrs=tuple(sorted({**dict(inst.attrs), "again": True}.items())))
+    return inst.with_attrs(again=True)
 
 
 class _Pair:

@@ -53,7 +53,7 @@ class Remainders:
             first = first_lane(index_at(e.const(0)))
             dividend, divisor = (elements().at(v, first) for v in inst.operands)
             quotient, remainder = _both(e, inst, dividend, divisor)
-            step = _step(e, inst, divisor, lanes) if dict(inst.attrs).get("by_positive") else None
+            step = _step(e, inst, divisor, lanes) if inst["by_positive"] else None
             roots.setdefault(_key(inst), _Root(inst, divisor, quotient, remainder, step))
         return cls(e, lanes, divisions, roots)
 
