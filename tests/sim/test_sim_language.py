@@ -6,69 +6,11 @@ import numpy as np
 import pytest
 
 from eas.metal_sim import Library, toolchain
+from tests.sim.metal_texts import HEAD, run
 
 pytestmark = pytest.mark.skipif(toolchain.why_unavailable() is not None, reason=str(toolchain.why_unavailable()))
 
-HEAD = "#include <metal_stdlib>\nusing namespace metal;\n"
 RNG = np.random.default_rng(7)
-
-
-def run(body: str, *arrays: np.ndarray, threads: int = 32, parameters: str = "", before: str = "", **options: object) -> None:
-    """One threadgroup of a kernel whose buffers a, b, c, ... have the arrays' types."""
-    names = {"float32": "float", "float16": "half", "int8": "char", "uint8": "uchar", "int16": "short", "uint16": "ushort", "int32": "int", "uint32": "uint", "int64": "long", "uint64": "ulong"}
-    buffers = ", ".join(f"device {names[a.dtype.name]}* {chr(97 + k)} [[buffer({k})]]" for k, a in enumerate(arrays))
-    more = f", {parameters}" if parameters else ""
-    text = f"{HEAD}{before}\nkernel void k({buffers}, uint i [[thread_position_in_threadgroup]], uint lane [[thread_index_in_simdgroup]]{more}) {{ {body} }}"
-    language = str(options.pop("language", "3.1"))
-    Library(text, language=language).kernel("k")(*arrays, threadgroups=1, threads=threads, **options)  # type: ignore[arg-type]
-
-
-FLOAT = {
-    "exp(x)": np.exp, "exp2(x)": np.exp2, "exp10(x)": lambda x: 10.0**x, "log(y)": lambda x, y: np.log(y), "log2(y)": lambda x, y: np.log2(y),
-    "log10(y)": lambda x, y: np.log10(y), "sin(x)": np.sin, "cos(x)": np.cos, "tan(x)": np.tan, "asin(z)": lambda x, y, z: np.arcsin(z),
-    "acos(z)": lambda x, y, z: np.arccos(z), "atan(x)": np.arctan, "sinh(x)": np.sinh, "cosh(x)": np.cosh, "tanh(x)": np.tanh,
-    "asinh(x)": np.arcsinh, "acosh(1 + y)": lambda x, y: np.arccosh(1 + y), "atanh(z)": lambda x, y, z: np.arctanh(z),
-    "atan2(x, y)": lambda x, y: np.arctan2(x, y), "pow(y, x)": lambda x, y: y**x, "powr(y, x)": lambda x, y: y**x, "sqrt(y)": lambda x, y: np.sqrt(y),
-    "rsqrt(y)": lambda x, y: 1 / np.sqrt(y), "fabs(x)": np.abs, "abs(x)": np.abs, "floor(x)": np.floor, "ceil(x)": np.ceil, "trunc(x)": np.trunc,
-    "rint(x)": np.rint, "round(x)": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "fract(x)": lambda x: x - np.floor(x), "fmod(x, y)": lambda x, y: np.fmod(x, y),
-    "fma(x, y, z)": lambda x, y, z: x * y + z, "fmin(x, y)": lambda x, y: np.minimum(x, y), "fmax(x, y)": lambda x, y: np.maximum(x, y),
-    "min3(x, y, z)": lambda x, y, z: np.minimum(x, np.minimum(y, z)), "median3(x, y, z)": lambda x, y, z: np.median([x, y, z], axis=0),
-    "clamp(x, z, y)": lambda x, y, z: np.minimum(np.maximum(x, z), y), "saturate(x)": lambda x: np.clip(x, 0, 1), "sign(x)": np.sign,
-    "mix(x, y, z)": lambda x, y, z: x + (y - x) * z, "step(x, z)": lambda x, y, z: (z >= x) * 1.0, "copysign(y, x)": lambda x, y: np.copysign(y, x),
-    "fdim(x, y)": lambda x, y: np.maximum(x - y, 0), "sinpi(x)": lambda x: np.sin(np.pi * x), "cospi(x)": lambda x: np.cos(np.pi * x),
-    "ldexp(x, 3)": lambda x: x * 8, "precise::exp(x)": np.exp, "fast::log(y)": lambda x, y: np.log(y), "dot(float3(x, y, z), float3(z, x, y))": lambda x, y, z: x * z + y * x + z * y,
-    "length(float2(x, y))": lambda x, y: np.hypot(x, y), "distance(float2(x, y), float2(z))": lambda x, y, z: np.hypot(x - z, y - z),
-    "normalize(float2(x, y)).x": lambda x, y: x / np.hypot(x, y), "cross(float3(x, y, z), float3(y, z, x)).z": lambda x, y, z: x * z - y * y,
-}  # fmt: skip
-
-
-def test_float_functions():
-    x = RNG.uniform(-4, 4, 32).astype(np.float32)
-    y = RNG.uniform(0.1, 5, 32).astype(np.float32)
-    z = RNG.uniform(-0.95, 0.95, 32).astype(np.float32)
-    got = np.zeros((len(FLOAT), 32), np.float32)
-    body = "float x = a[i], y = b[i], z = c[i];" + "".join(f"d[{k * 32} + i] = {text};" for k, text in enumerate(FLOAT))
-    run(body, x, y, z, got)
-    for row, (text, want) in zip(got, FLOAT.items(), strict=True):
-        args = [v.astype(np.float64) for v in (x, y, z)][: want.__code__.co_argcount if hasattr(want, "__code__") else 1]
-        np.testing.assert_allclose(row, want(*args), rtol=3e-6, atol=2e-6, err_msg=text)
-
-
-def test_nan_of_min_max_and_clamp():
-    a = np.array([np.nan, 1, np.nan, 2] * 8, np.float32)
-    b = np.array([3, np.nan, np.nan, 1] * 8, np.float32)
-    c = np.zeros((4, 32), np.float32)
-    run("c[i] = fmin(a[i], b[i]); c[32 + i] = fmax(a[i], b[i]); c[64 + i] = precise::max(a[i], b[i]); c[96 + i] = saturate(a[i]);", a, b, c)
-    np.testing.assert_array_equal(c[:, :4], [[3, 1, np.nan, 1], [3, 1, np.nan, 2], [3, 1, np.nan, 2], [0, 1, 0, 1]])
-
-
-def test_functions_with_a_second_result():
-    a = RNG.uniform(-9, 9, 32).astype(np.float32)
-    c = np.zeros((5, 32), np.float32)
-    run("int e; float w, co; c[i] = frexp(a[i], e); c[32 + i] = e; c[64 + i] = modf(a[i], w); c[96 + i] = w; c[128 + i] = sincos(a[i], co) + 2 * co;".replace("c[", "b["), a, c)
-    mantissa, exponent = np.frexp(a)
-    fraction, whole = np.modf(a)
-    np.testing.assert_allclose(c, [mantissa, exponent, fraction, whole, np.sin(a) + 2 * np.cos(a)], rtol=1e-5, atol=1e-6)
 
 
 def test_half_rounds_after_each_operation():
@@ -91,34 +33,6 @@ def test_bfloat_rounds_to_nearest_even_after_each_operation():
     x, y = _bfloat(a), _bfloat(b)
     want = [x, _bfloat(_bfloat(x * y) + x), x * np.float32(2) + b, _bfloat(_bfloat(x + y) / np.float32(2))]
     np.testing.assert_array_equal(c, want)
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
-def test_integer_functions(dtype):
-    info = np.iinfo(dtype)
-    a = np.concatenate([RNG.integers(info.min, info.max, 60, dtype=dtype, endpoint=True), np.array([info.min, info.max, 0, 1], dtype)])
-    b = np.concatenate([RNG.integers(info.min, info.max, 60, dtype=dtype, endpoint=True), np.array([info.max, info.max, 1, 1], dtype)])
-    c = np.zeros((11, 64), dtype)
-    names = ["addsat(a[i], b[i])", "subsat(a[i], b[i])", "mulhi(a[i], b[i])", "hadd(a[i], b[i])", "rhadd(a[i], b[i])", "max(a[i], b[i])", "min(a[i], b[i])", "clz(a[i])", "popcount(a[i])", "reverse_bits(a[i])", "rotate(a[i], b[i])"]
-    run("".join(f"c[{k * 64} + i] = {n};" for k, n in enumerate(names)), a, b, c, threads=64)
-    width = info.bits
-    for k in range(64):
-        x, y = int(a[k]), int(b[k])
-        bits = x % (1 << width)
-        turn = y % width
-        want = [
-            min(max(x + y, info.min), info.max), min(max(x - y, info.min), info.max), (x * y) >> width, (x + y) >> 1, (x + y + 1) >> 1,
-            max(x, y), min(x, y), width - bits.bit_length(), bits.bit_count(), int(f"{bits:0{width}b}"[::-1], 2), (bits << turn | bits >> (width - turn)) % (1 << width),
-        ]  # fmt: skip
-        assert [int(v) % (1 << width) for v in c[:, k]] == [w % (1 << width) for w in want], (x, y)
-
-
-def test_bit_fields():
-    a = RNG.integers(0, 1 << 32, 32, dtype=np.uint32)
-    b = np.zeros((3, 32), np.uint32)
-    run("b[i] = extract_bits(a[i], 5, 7); b[32 + i] = insert_bits(a[i], 0x2au, 3, 6); b[64 + i] = as_type<uint>(extract_bits(as_type<int>(a[i]), 28, 4));", a, b)
-    high = (a.view(np.int32) >> 28).view(np.uint32)
-    np.testing.assert_array_equal(b, [a >> 5 & 127, (a & ~np.uint32(63 << 3)) | np.uint32(0x2A << 3), high])
 
 
 def test_vectors_swizzle_and_compose():
@@ -217,22 +131,6 @@ def test_functions_of_the_lanes_that_are_there(mask):
         np.testing.assert_array_equal(row, want.astype(np.int32), text)
 
 
-def test_quads_move_values_among_themselves():
-    a = RNG.integers(0, 99, 32).astype(np.int32)
-    quads, at = a.reshape(8, 4), np.arange(4)
-    cases = {
-        "quad_shuffle(x, ushort((lane + 1) & 3))": quads[:, (at + 1) & 3], "quad_broadcast(x, 3)": quads[:, [3] * 4], "quad_shuffle_xor(x, 2)": quads[:, at ^ 2],
-        "quad_shuffle_rotate_up(x, 1)": quads[:, (at - 1) & 3], "quad_shuffle_rotate_down(x, 1)": quads[:, (at + 1) & 3],
-        "quad_shuffle_and_fill_up(x, -x, 1)": np.c_[-quads[:, 3:], quads[:, :3]], "quad_shuffle_and_fill_down(x, -x, 1)": np.c_[quads[:, 1:], -quads[:, :1]],
-        "int(quad_vote::vote_t(quad_ballot((lane & 3) == 2 || x > 50)))": np.repeat(((quads > 50) | (at == 2)) @ (1 << at), 4).reshape(8, 4),
-    }  # fmt: skip
-    texts = list(cases)
-    b = np.zeros((len(texts), 8, 4), np.int32)
-    run("int x = a[i];" + "".join(f"b[{k * 32} + i] = {text};" for k, text in enumerate(texts)), a, b)
-    for got, text in zip(b, texts, strict=True):
-        np.testing.assert_array_equal(got, cases[text], text)
-
-
 def test_simd_sum_of_the_active_lanes_only():
     a = np.arange(32, dtype=np.float32)
     b = np.zeros(32, np.float32)
@@ -285,18 +183,6 @@ def test_atomics():
     np.testing.assert_array_equal(counts, np.bincount(a, minlength=8))
     assert total[0] == 128
     assert high.tolist() == [int(a.max()) << 40, 768]
-
-
-def test_pack_and_unpack():
-    a = np.array([0, 0.25, 0.5, 1], np.float32)
-    b = np.zeros(8, np.uint32)
-    c = np.zeros(12, np.float32)
-    body = """if (i) return; float4 v = float4(a[0], a[1], a[2], a[3]); b[0] = pack_float_to_unorm4x8(v); b[1] = pack_float_to_snorm4x8(-v); b[2] = pack_float_to_unorm2x16(v.yz);
-    b[3] = pack_float_to_unorm565(v.yzw); float4 u = unpack_unorm4x8_to_float(b[0]); float4 s = unpack_snorm4x8_to_float(b[1]); float2 w = unpack_unorm2x16_to_float(b[2]);
-    for (int k = 0; k < 4; k++) { c[k] = u[k]; c[4 + k] = s[k]; } c[8] = w.x; c[9] = w.y; c[10] = unpack_unorm565_to_float(ushort(b[3])).z;"""
-    run(body, a, b, c)
-    assert b[0] == 0xFF804000
-    np.testing.assert_allclose(c[:11], [*a, *-a, 0.25, 0.5, 1], atol=0.005)
 
 
 def test_program_of_templates_host_names_and_function_constants():
