@@ -22,7 +22,8 @@ from eas.interop.memory import allocate, converted, of_numbers, of_weak, readabl
 from eas.interop.pool import MemoryStats, release_memory
 from eas.interop.private import PrivateView
 from eas.interop.targets import DTypeLike, UnknownDevice, as_dtype, names_dtype
-from eas.lazy import build, functions
+from eas.lazy import advanced, build, functions
+from eas.lazy.advanced import is_array
 from eas.lazy.build import OutOfBounds, refuse
 from eas.lazy.handle import LazyTensor
 from eas.lazy.indexing import assign, index_part
@@ -163,9 +164,11 @@ class Tensor(LazyTensor):
         return Tensor._made(stored(self._device.seen(self._stored), self.dtype, home, self.device), self.dtype, device=home)
 
     def __getitem__(self, index: object) -> Tensor:
-        """A view; a 0-d tensor if every axis has an integer."""
+        """A view, or a copy of what arrays of integers and masks name; a 0-d tensor if every axis has an integer."""
         parts = index if isinstance(index, tuple) else (index,)
-        checked = tuple(index_part(part) for part in parts)
+        checked = tuple([part if is_array(part) else index_part(part) for part in parts])
+        if any(map(is_array, checked)):
+            return self._of(advanced.read(self, checked))
         if self._is_lazy:
             return self._view_of(functions.indexed(self._lazy(), checked))
         try:  # the Ellipsis makes NumPy return a 0-d view, not a scalar

@@ -21,8 +21,8 @@ def index_part(part: object) -> int | slice | EllipsisType | None:
     if isinstance(part, int | np.integer) and not isinstance(part, bool):
         return operator.index(part)
     raise refuse(ArgumentError(
-        f"a tensor is indexed with integers, slices, None and ..., got {type(part).__name__}",
-        hint="x.take(index, axis) has the rows that integers name; eas.tensor(x.numpy()[index]) copies what an array selects",
+        f"a tensor is indexed with integers, slices, None, ... and arrays of integers or bools, got {type(part).__name__}",
+        hint="x.where(a, b) selects by one bool" if isinstance(part, bool | np.bool_) else "x[0], x[1:], x[[2, 0]], x[x > 0]",
     ))  # fmt: skip
 
 

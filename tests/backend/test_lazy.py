@@ -374,3 +374,31 @@ def test_a_lazy_write_takes_values_not_memory(backend):
         x = x + 0 if i % 15 == 0 else x
         x[i % 3] = i
     assert x.tolist() == [27, 28, 29]
+
+
+INDICES = [
+    np.s_[[2, 0, -1]], np.s_[:, [3, 1]], np.s_[[0, 2], [1, -4]], np.s_[[[0], [2]], :, [1, 2]], np.s_[1, :, [0, 4]], np.s_[..., [0, 1], None],
+    np.s_[::-2, [1, 1], 1:], np.s_[[]], np.s_[np.eye(3, 4, dtype=bool)], np.s_[[True, False, True], 1], np.s_[0, [True, False, False, True], :, None], np.s_[[0, 1], ..., np.arange(5) < 2],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_arrays_and_masks_in_brackets_are_numpys(index, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    (x,) = arrays((3, 4, 5))
+    lazy = eas.tensor(x)
+    for got, want in [(lazy[index] * 2, x[index] * 2), ((lazy + 1).T.T[index], (x + 1)[index])]:
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got.numpy(), want)
+
+
+def test_indices_may_be_lazy_and_readers_keep_what_they_saw(monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    (x,) = arrays((6, 5))
+    lazy, at = eas.tensor(x.copy()), np.array([4, 1])
+    best, seen, positive = lazy[np.arange(6), lazy.argmax(1)], lazy[at], lazy[lazy > 0]
+    past = lazy[eas.tensor([5, 9]) + 0]  # only known when it runs
+    lazy[:] = 0
+    at[:] = 0
+    for got, want in [(best, x.max(1)), (seen, x[[4, 1]]), (positive, x[x > 0]), (past, [x[5], 0 * x[0]])]:
+        np.testing.assert_array_equal(got.numpy(), want)

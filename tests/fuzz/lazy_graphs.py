@@ -18,7 +18,7 @@ from eas.lazy import realise
 UNARY = ("neg", "abs", "relu", "exp", "tanh", "sqrt_abs", "sigmoid", "floor", "not", "square", "half")
 BINARY = ("add", "sub", "mul", "max", "min", "div", "lt", "ge", "eq", "floordiv", "mod", "where")
 REDUCE = ("sum", "max", "min", "mean", "argmax", "argmin", "any", "all", "softmax", "var", "prod", "logsumexp")
-MOVE = ("reshape", "permute", "slice", "flip", "expand", "pad", "roll", "cat", "split", "index", "take", "stack", "gather")
+MOVE = ("reshape", "permute", "slice", "flip", "expand", "pad", "roll", "cat", "split", "index", "take", "stack", "gather", "arrays")
 OTHER = ("matmul", "batched", "cumsum", "assign", "assign_view", "in_place", "view_assign", "realize", "alias", "inplace_mask", "one_hot")
 
 
@@ -235,6 +235,11 @@ class Graph:
             axis = int(rng.integers(a.ndim))
             at = rng.integers(0, a.shape[axis], (*a.shape[:axis], 3, *a.shape[axis + 1 :])).astype(np.int32)
             self._add(f"gather({i}, {axis})", t.gather(axis, eas.tensor(at)), np.take_along_axis(a, at, axis))
+        elif name == "arrays" and a.ndim and a.size:
+            parts = [rng.integers(-n, n, 3) if rng.random() < 0.5 else slice(None, None, -1) if rng.random() < 0.5 else slice(None) for n in a.shape]
+            if a.ndim < 3 and rng.random() < 0.3:
+                parts = [rng.random(a.shape) < 0.5]
+            self._add(f"arrays({i}, {parts})", t[tuple(parts)], a[tuple(parts)])
         elif name == "take" and a.ndim:
             axis = int(rng.integers(a.ndim))
             if not a.shape[axis]:

@@ -136,7 +136,7 @@ def test_long_chains_do_not_recurse():
         (lambda a: a.transpose(0, 7), "axis 7 does not exist"),
         (lambda a: floats(4, 5).permute(0, 0), "permute got axes"),
         (lambda a: floats(4, 5)[9], "out of bounds"),
-        (lambda a: floats(4, 5)[[0]], "indexed with integers"),
+        (lambda a: floats(4, 5)[["a"]], "indexed with integers"),
         (lambda a: a.T.view(20), "no view of a tensor"),
         (lambda a: a.__setitem__(0, "b"), "takes numbers"),
         (lambda a: a.expand(3, 4, 5).__setitem__(0, 1), "read-only"),
@@ -171,3 +171,21 @@ def test_a_second_process_compiles_nothing(tmp_path):
     told = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
     assert [t[1] for t in told] == ["True", "False"], told
     assert told[0][0] == told[1][0]
+
+
+@pytest.mark.parametrize(
+    ("index", "text"),
+    [
+        ([0, 3], "index 3 is out of bounds for axis 0 of size 3"),
+        ((0, np.array([1, -5])), "index -5 is out of bounds for axis 1 of size 4"),
+        ([True, False], "a mask of 2 along axis 0 of size 3"),
+        ([0.5], "got an array of float64"),
+        (([0, 1], [0, 1, 2]), r"shapes \[2\] and \[3\], which do not broadcast"),
+        (([0], [0], [0]), r"3 indices for a tensor of shape \[3, 4\]"),
+        (True, r"got bool(.|\n)*x.where"),
+    ],
+)
+def test_wrong_arrays_in_brackets_name_the_line(index, text):
+    with pytest.raises(eas.EasError, match=text) as error:
+        floats(3, 4)[index]
+    assert "floats(3, 4)[index]" in str(error.value)

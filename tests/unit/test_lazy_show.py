@@ -92,6 +92,13 @@ def test_cuts_are_told_with_their_reasons(told):
     assert re.search(r"^     cut %\d+ -> %\d+: ", text, re.MULTILINE)
 
 
+def test_a_mask_that_is_computed_for_an_index_is_told(told):
+    x = eas.tensor(np.ones((4, 4), np.float32))
+    text = told(lambda: x[x > 0], 2)
+    assert "the mask bool[4, 4] of an index is computed now: the shape of the result depends on it" in text
+    assert re.search(r"realise gt bool\[4, 4\] in 1 kernel: __getitem__\(\) at test_lazy_show.py:", text)
+
+
 def test_tensor_explains_itself_and_stays_lazy():
     x = eas.tensor(np.arange(64, dtype=np.float32).reshape(8, 8))
     y = ((x @ x) * 2 - 1).softmax(1)
