@@ -91,8 +91,8 @@ _uniform("div", "a, b", np.divide, "a / b of floats, correctly rounded.", FLOATS
 _DIVISION = "natural?: bool, by_positive?: bool, wraps?: bool"
 _row("floordiv", "a, b", same("floordiv", NUMERIC), _floor_div, "a // b rounding down as Python; x // 0 is 0 and INT_MIN // -1 wraps for integers.", NUMERIC, attrs=_DIVISION)
 _row("mod", "a, b", same("mod", NUMERIC), _floor_mod, "a % b with the sign of b, as Python; x % 0 is 0 for integers.", NUMERIC, attrs=_DIVISION)
-_uniform("truncdiv", "a, b", numerics.trunc_div, "a / b of integers rounding toward zero, as C; x / 0 is 0.", INTS)
-_uniform("truncmod", "a, b", numerics.trunc_mod, "Remainder with the sign of a, as C; x % 0 is 0.", INTS)
+_row("truncdiv", "a, b", same("truncdiv", INTS), plain(numerics.trunc_div), "a / b of integers rounding toward zero, as C; x / 0 is 0.", INTS, attrs=_DIVISION)
+_row("truncmod", "a, b", same("truncmod", INTS), plain(numerics.trunc_mod), "Remainder with the sign of a, as C; x % 0 is 0.", INTS, attrs=_DIVISION)
 _uniform("fmod", "a, b", np.fmod, "Float remainder with the sign of a, exact.", FLOATS)
 _uniform("mulhi", "a, b", numerics.mulhi, "High half of the double-width integer product.", INTS, COMMUTES)
 _uniform("min", "a, b", np.minimum, "The smaller one; NaN if either is NaN; the sign of zero is unspecified.", NUMERIC, COMMUTES)
