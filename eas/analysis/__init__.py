@@ -2,6 +2,7 @@
 
 from eas.analysis.program import (
     COMPARES,
+    HINTS,
     PointerBases,
     Producers,
     Step,
@@ -24,6 +25,7 @@ from eas.analysis.program import (
 
 __all__ = [
     "COMPARES",
+    "HINTS",
     "PointerBases",
     "Producers",
     "Step",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eas.analysis.program import producers
+from eas.analysis.program import HINTS, producers
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ops import Call
 from eas.ops import evaluate as evaluate_op
 
-_FREE = frozenset(("cast", "bitcast", "select", "neg", "abs", "copysign", "multiple_of", "max_contiguous", "max_constancy"))
+_FREE = HINTS | {"cast", "bitcast", "select", "neg", "abs", "copysign"}
 _SIMDGROUP = 32  # threads that share the work of one `mma`
 
 

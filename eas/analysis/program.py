@@ -12,6 +12,8 @@ from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, Value, walk
 from eas.ir.text import Names
 
 Producers = Mapping[Value, Inst]
+HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
+"""Ops that are their operand, and say something of it."""
 
 
 def producers(module: IRModule) -> Producers:
@@ -186,10 +188,7 @@ def flows(module: IRModule) -> Mapping[Value, tuple[Value, ...]]:
 
 # Through these an overflow reaches the address as a wrong place. `%`, `&`, `^`, `>>` are left out:
 # hash functions wrap on purpose before them. `where` is too: the lane may not be chosen.
-_CARRIES_OVERFLOW = frozenset((
-    "add", "sub", "mul", "neg", "shl", "min", "max", "floordiv", "truncdiv", "addptr",
-    "multiple_of", "max_contiguous", "max_constancy",
-))  # fmt: skip
+_CARRIES_OVERFLOW = HINTS | {"add", "sub", "mul", "neg", "shl", "min", "max", "floordiv", "truncdiv", "addptr"}
 _LOGIC = frozenset(("and", "or", "xor", "not", "select"))
 COMPARES = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 

@@ -7,14 +7,13 @@ from typing import get_args
 
 from eas.analysis.indexing.accesses import Access, IndexInfo, analyse
 from eas.analysis.indexing.linear import Linear
-from eas.analysis.program import reads, writes
+from eas.analysis.program import HINTS, reads, writes
 from eas.base import dtypes
 from eas.base.facts import EQUALS, NEAR, Fact, FactKind
 from eas.base.trampoline import Definition, evaluate, every
 from eas.ir import Arg, Inst, IRModule, Value, walk
 
-_HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
-_LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", *_HINTS})
+_LINEAR = frozenset({"add", "sub", "mul", "cast", "addptr", *HINTS})
 _KINDS: tuple[FactKind, ...] = get_args(FactKind)
 
 
@@ -114,7 +113,7 @@ class _ThreadStrides:
 def _whole(value: Value, origin: Mapping[Value, Inst]) -> Value:
     """The scalar that all elements of a block are."""
     inst = origin.get(value)
-    while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", *_HINTS):
+    while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", *HINTS):
         value = inst.operands[0]
         inst = origin.get(value)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from eas.analysis.indexing.affine import Affine, Term
 from eas.analysis.indexing.linear import ONE, ZERO, Linear, Symbol
 from eas.analysis.program import (
+    HINTS,
     Producers,
     Step,
     carried_steps,
@@ -17,7 +18,6 @@ from eas.analysis.ranges import Ranges, value_ranges
 from eas.ir import Inst, IRModule, Trait, Value, walk
 
 _MAX_SIZE = 24
-_HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 _ARITHMETIC = frozenset(("add", "sub", "neg", "mul", "shl", "addptr"))
 
 
@@ -169,7 +169,7 @@ class Forms:
         name = inst.op.name
         if name == "arange":
             return Affine(Linear(inst["start"]), (Term(0, ONE),))
-        if name in _HINTS:
+        if name in HINTS:
             return self.of(inst.operands[0])
         if name == "alloc_tg":
             return Affine()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eas.analysis import PointerBases
+from eas.analysis import HINTS, PointerBases
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Shape
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
@@ -39,7 +39,7 @@ CUTS = frozenset(
 )
 # Members of nests whose results are known after the nest.
 FOLDS = frozenset({"reduce", "histogram"})
-_POINTERS = frozenset({"addptr", "multiple_of", "max_contiguous", "max_constancy"})
+_POINTERS = HINTS | {"addptr"}
 _MOST_CARRIED = 16  # folds and scans of a nest: there are no registers for more
 # Integer ops that cost more than a trip to memory.
 _DEAR = frozenset(

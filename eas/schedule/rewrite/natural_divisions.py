@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eas.analysis import Producers, producers
+from eas.analysis import HINTS, Producers, producers
 from eas.analysis.ranges import Ranges, value_ranges
 from eas.ir import Inst, IRModule, Value, walk
 from eas.ir.rewriting import Rewriter, rewrite
 
-_EVEN = frozenset({"add", "sub", "mul", "neg", "cast", "broadcast", "expand_dims", "permute", "multiple_of", "max_contiguous", "max_constancy"})
+_EVEN = HINTS | {"add", "sub", "mul", "neg", "cast", "broadcast", "expand_dims", "permute"}
 
 
 def mark_natural_divisions(module: IRModule) -> IRModule:
