@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from eas.analysis import Producers, producers, uses
+from eas.analysis import Producers, uses
 from eas.analysis.effects import Memory
+from eas.analysis.motion import STILL, Direction, Motion
 from eas.base import dtypes
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter, clone_region, rewrite
-from eas.schedule.nest.axis_steps import HINTS, Apart, AxisSteps
 from eas.schedule.nest.combines import identity, may_reorder
 
 _SHORT = 256  # elements: a block that is too short
 _LONG = 2048
-_SAME = frozenset({"broadcast", *HINTS})
 
 
 def lengthen_blocks(module: IRModule) -> IRModule:
@@ -60,9 +59,10 @@ class _Facts:
     """What is known of a module."""
 
     def __init__(self, module: IRModule) -> None:
-        self.made: Producers = producers(module)
+        self.motion = Motion(module)
+        self.made: Producers = self.motion.made
         self.used: Mapping[Value, int] = uses(module)
-        self.memory, self.steps = Memory(module), AxisSteps(module)
+        self.memory = Memory(module)
 
     def literal(self, value: Value) -> int:
         """The number of a constant, and -1 for what is none."""
@@ -81,7 +81,7 @@ class _Row:
         self.block, self._insts = _short_block(loop), region.body[:-1]
         self.counter, *self._carried = region.params
         self._inner = {out for inst in self._insts for out in inst.outs}
-        self._found: dict[Value, int | None] = {}
+        self._back = facts.motion.along(Direction({self.counter: 1}, self._inner | set(region.params), through_loads=True, is_exact=True))
 
     def may_be_cut_anyhow(self) -> bool:
         """Whether other blocks of the row do the same."""
@@ -92,13 +92,14 @@ class _Row:
     def _is_even(self, inst: Inst) -> bool:
         """Whether an instruction does the same to an element in whatever block that is."""
         name = inst.op.name
+        if any(v.shape not in ((), (self.block,)) for v in (*inst.operands, *inst.outs)):
+            return False
         if name not in ("load", "store", "reduce"):
             return inst.op.is_pure and not inst.regions and not inst.op.has(Trait.CONVERGENT)
-        if inst.operands[0].shape != (self.block,) or any(self.rest(v) != 0 for v in inst.operands):
+        if inst.operands[0].shape != (self.block,) or not all(map(self._stays, inst.operands)):
             return False
         if name == "store":  # no element twice
-            step = self.facts.steps.along(inst.operands[0], 0)
-            return step is Apart.POSITIVE or (isinstance(step, int) and step != 0)
+            return bool(self.facts.motion.step(inst.operands[0], 0)) or self.facts.motion.grows(inst.operands[0], 0)
         return name == "load" or (len(inst.operands) == 1 and may_reorder(inst.regions[0]))
 
     def _carries_sums(self) -> bool:
@@ -126,41 +127,9 @@ class _Row:
         """Whether the loop makes a value."""
         return value in self._inner
 
-    def rest(self, value: Value) -> int | None:
-        """A value less what depends on the sum of counter and position is this number of counters; None if it is not."""
-        return evaluate(self._compute, value, self._found)
-
-    def _compute(self, value: Value) -> Definition[Value, int | None]:
-        inst = self.facts.made.get(value)
-        if value is self.counter:
-            return 1
-        if value in self._carried:
-            return None
-        if inst is None or inst.op.name == "const" or (not value.shape and value not in self._inner):
-            return 0
-        if inst.op.name == "arange":
-            return -1
-        if inst.op.name == "load":
-            return 0 if value in self._inner and value.shape else None
-        if any(v.shape not in ((), (self.block,)) for v in (*inst.operands, *inst.outs)):
-            return None
-        rests: list[int | None] = yield from every(inst.operands)
-        if inst.op.name in _SAME or (inst.op.name == "cast" and self._is_exact(inst)):
-            return rests[0]
-        known = [r for r in rests if r is not None]
-        if len(known) < len(rests) or not inst.op.has(Trait.ELEMENTWISE) or not inst.op.is_pure:
-            return None
-        if inst.op.name in ("add", "addptr", "sub") and not (inst.out.type.is_value and inst.out.dtype.is_float):
-            return known[0] - known[1] if inst.op.name == "sub" else known[0] + known[1]
-        return None if any(known) else 0
-
-    def _is_exact(self, cast: Inst) -> bool:
-        """Whether the counter or a position itself, which never wrap, gets other bits that hold it."""
-        value, made = cast.operands[0], self.facts.made
-        while value in made and made[value].op.name in _SAME:
-            value = made[value].operands[0]
-        is_own = value is self.counter or (value in made and made[value].op.name == "arange")
-        return is_own and cast.out.dtype.is_int and cast.out.dtype.bits >= 32
+    def _stays(self, value: Value) -> bool:
+        """Whether a value is the same an element further in the loop and a position back, so that it depends on the sum of both alone."""
+        return self._back.move(value, (-1,) * len(value.shape)) == STILL
 
 
 class _Longer:
