@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from eas.analysis.motion import Motion
 from eas.ir import IRModule, Value
-from eas.schedule.nest.axis_steps import Apart, AxisSteps
 
 
 class Addresses:
     """What is known of the blocks of pointers of a module."""
 
     def __init__(self, module: IRModule) -> None:
-        self.steps = AxisSteps(module)
+        self.motion = Motion(module)
 
     def offset(self, pointer: Value) -> Value | None:
         """What one `addptr` added to a buffer argument to make this block of pointers."""
-        inst = self.steps.makers.get(pointer)
+        inst = self.motion.made.get(pointer)
         if inst is None or inst.op.name != "addptr":
             return None
-        base = self.steps.makers.get(inst.operands[0])
-        is_argument = base is not None and base.op.name == "broadcast" and base.operands[0] in self.steps.args
+        base = self.motion.made.get(inst.operands[0])
+        is_argument = base is not None and base.op.name == "broadcast" and base.operands[0] in self.motion.args
         return inst.operands[1] if is_argument else None
 
     def are_different(self, pointer: Value) -> bool:
         """Whether no two elements of a block are the same."""
         shape, reach = pointer.shape, 0
-        wide = {axis: self.steps.along(pointer, axis) for axis, extent in enumerate(shape) if extent > 1}
-        if list(wide.values()) == [Apart.POSITIVE]:
+        wide = [axis for axis, extent in enumerate(shape) if extent > 1]
+        if len(wide) == 1 and self.motion.grows(pointer, wide[0]):
             return True
-        known = {axis: abs(step) for axis, step in wide.items() if isinstance(step, int)}
+        known = {axis: abs(step) for axis in wide if (step := self.motion.step(pointer, axis)) is not None}
         if len(known) < len(wide):
             return False
         for axis in sorted(known, key=lambda axis: known[axis]):

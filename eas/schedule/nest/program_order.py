@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from eas.analysis.motion import Motion
 from eas.base.trampoline import reached
 from eas.ir import Inst, IRModule, Trait, Value, walk
-from eas.schedule.nest.axis_steps import AxisSteps
 from eas.schedule.nest.one_walk import is_one_walk
 from eas.schedule.nest.partition import FOLDS
 
@@ -30,23 +30,23 @@ def order_nests(module: IRModule) -> IRModule:
         ->
         nest {shape=(64, 4), order=(1, 0)} { load %p }
     """
-    steps = AxisSteps(module)
-    body = tuple(_ordered(inst, steps) if inst.op.name == "nest" else inst for inst in module.body.body)
+    motion = Motion(module)
+    body = tuple(_ordered(inst, motion) if inst.op.name == "nest" else inst for inst in module.body.body)
     return module.with_body(replace(module.body, body=body))
 
 
-def _ordered(nest: Inst, steps: AxisSteps) -> Inst:
+def _ordered(nest: Inst, motion: Motion) -> Inst:
     """The nest with the axis last along which most of its memory has neighbours."""
     rank, pointers = len(nest["shape"]), _pointers(nest)
-    if rank < 2 or not pointers or not _is_plain_nest(nest) or _reads_scratch(nest, steps):
+    if rank < 2 or not pointers or not _is_plain_nest(nest) or _reads_scratch(nest, motion):
         return nest
     written = {inst.operands[0] for inst in nest.regions[0].body if inst.op.name == "store"}
 
     def count(axis: int) -> int:
-        return sum(steps.along(p, axis) == 1 for p in pointers)
+        return sum(motion.step(p, axis) == 1 for p in pointers)
 
     best = max(range(rank), key=lambda axis: (count(axis), axis))
-    if count(best) == count(rank - 1) or any(steps.along(p, best) != 1 for p in written):
+    if count(best) == count(rank - 1) or any(motion.step(p, best) != 1 for p in written):
         return nest
     order = (*(axis for axis in range(rank) if axis != best), best)
     return nest.with_attrs(order=order)
@@ -72,14 +72,14 @@ def order_programs(module: IRModule) -> IRModule:
         return module
     *first, last = axes_of(nest)
     rows = math.prod(shape[axis] for axis in first)
-    steps, pointers = AxisSteps(module), _pointers(nest)
+    motion, pointers = Motion(module), _pointers(nest)
     longest = _LONG_ROW if rows > 1 else _LONGEST_WALK
     if not pointers or shape[last] * max(p.dtype.nbytes for p in pointers) >= longest:
         return module
-    if any(p.shape != shape or steps.along(p, last) not in _NEAR for p in pointers):
+    if any(p.shape != shape or motion.step(p, last) not in _NEAR for p in pointers):
         return module
-    walks = [axis for axis in (0, 1) if is_one_walk(nest, steps, axis, last)]
-    programs = walks or {axis for p in pointers for axis in _programs(p, last, steps)}
+    walks = [axis for axis in (0, 1) if is_one_walk(nest, motion, axis, last)]
+    programs = walks or {axis for p in pointers for axis in _programs(p, last, motion)}
     if len(programs) != 1 or (rows == 1 and not walks):
         return module
     (program,) = programs
@@ -108,7 +108,7 @@ def _is_plain(inst: Inst) -> bool:
     return inst.op.is_pure and not inst.regions and inst.op.name not in FOLDS and not inst.op.has(Trait.CONVERGENT)
 
 
-def _reads_scratch(nest: Inst, steps: AxisSteps) -> bool:
+def _reads_scratch(nest: Inst, motion: Motion) -> bool:
     """Whether blocks of other nests are read, which lie along their last axis."""
     inside = {out for inst in walk(nest.regions[0]) for out in inst.outs}
 
@@ -116,21 +116,21 @@ def _reads_scratch(nest: Inst, steps: AxisSteps) -> bool:
         return [v for v in values if v not in inside and v.shape]
 
     def behind(value: Value) -> list[Value]:
-        maker = steps.makers.get(value)
+        maker = motion.made.get(value)
         return outer(maker.operands) if maker is not None and maker.op.is_pure else []
 
     used = outer([v for inst in walk(nest.regions[0]) for v in inst.operands])
-    return any(v not in steps.makers or not steps.makers[v].op.is_pure for v in reached(used, behind))
+    return any(v not in motion.made or not motion.made[v].op.is_pure for v in reached(used, behind))
 
 
-def _programs(value: Value, axis: int, steps: AxisSteps) -> set[int]:
+def _programs(value: Value, axis: int, motion: Motion) -> set[int]:
     """The program ids in the numbers that are added to positions along an axis."""
     starts: list[Value] = []
 
     def behind(place: tuple[Value, int]) -> list[tuple[Value, int]]:
         value, axis = place
-        inst = steps.makers.get(value)
-        if inst is None or not inst.op.is_pure or steps.along(value, axis) == 0:
+        inst = motion.made.get(value)
+        if inst is None or not inst.op.is_pure or motion.step(value, axis) == 0:
             return []
         if inst.op.name == "broadcast":
             return [(inst.operands[0], axis - (len(value.shape) - len(inst.operands[0].shape)))]
@@ -138,18 +138,18 @@ def _programs(value: Value, axis: int, steps: AxisSteps) -> set[int]:
             return [(inst.operands[0], axis - (axis > inst["axis"] % len(value.shape)))]
         if inst.op.name == "add":
             for start, moving in (inst.operands, inst.operands[::-1]):
-                if steps.along(moving, axis) == 1 and not steps.of(start):
+                if motion.step(moving, axis) == 1 and motion.is_uniform(start):
                     starts.append(start)
                     return [(moving, axis)]
         return [(v, axis) for v in inst.operands]
 
     for _ in reached([(value, axis)], behind):
         pass
-    return _ids(starts, steps)
+    return _ids(starts, motion)
 
 
-def _ids(values: Sequence[Value], steps: AxisSteps) -> set[int]:
+def _ids(values: Sequence[Value], motion: Motion) -> set[int]:
     """The program ids that values are computed from."""
-    pure = {v: inst for v, inst in steps.makers.items() if inst.op.is_pure}
+    pure = {v: inst for v, inst in motion.made.items() if inst.op.is_pure}
     found = [pure[v] for v in reached(values, lambda v: pure[v].operands if v in pure else ()) if v in pure]
     return {inst["axis"] for inst in found if inst.op.name == "program_id"}

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 
 from eas.analysis import PointerBases
+from eas.analysis.motion import Motion
 from eas.ir import Inst, IRModule, walk
-from eas.schedule.nest.axis_steps import AxisSteps, LoopSteps
 from eas.schedule.target import SUMS, CpuTarget
 
 
@@ -22,7 +22,7 @@ def near_loops(module: IRModule, target: CpuTarget) -> frozenset[Inst]:
 
 class _Finder:
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
-        self.bases, self.steps = PointerBases(module), AxisSteps(module)
+        self.bases, self.motion = PointerBases(module), Motion(module)
         self.most = SUMS * target.vector_nbytes
         self._near: dict[Inst, bool] = {}
 
@@ -43,9 +43,8 @@ class _Finder:
         readers = Counter(self.bases[inst.operands[0]] for inst in loads)
         if any(count > 1 for count in readers.values()):
             return True
-        each = self.steps.literal(loop.operands[2])
-        moves = LoopSteps(self.steps, loop)
-        steps = [step for inst in loads if isinstance(step := moves.each(inst.operands[0]), int)]
+        each, along = self.motion.literal(loop.operands[2]), self.motion.along_loop(loop)
+        steps = [move.number for inst in loads if (move := along.move(inst.operands[0])) is not None]
         if each is not None and any(step and abs(step * each) < shape[-1] for step in steps):
             return True
         return bool(inner) and all(self.is_near(i) for i in inner)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas.analysis import Producers, producers
+from eas.analysis.motion import Motion
 from eas.ir import Inst, IRModule, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter, rewrite
-from eas.schedule.nest.axis_steps import AxisSteps
 
 _LEAST = 16  # elements along both axes: a register of any target
 
@@ -29,8 +28,8 @@ def turn_stores(module: IRModule) -> IRModule:
     stores = [inst for inst in walk(module.body) if inst.op.name == "store" and _is_tile(inst.operands[0])]
     if not stores:
         return module
-    steps, made = AxisSteps(module), producers(module)
-    turned = {inst.operands for inst in stores if _runs_along(steps, inst.operands[0], 0) and _reads_across(steps, made, inst.operands[1])}
+    motion = Motion(module)
+    turned = {inst.operands for inst in stores if _runs_along(motion, inst.operands[0], 0) and _reads_across(motion, inst.operands[1])}
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
         if inst.op.name != "store" or inst.operands not in turned:
@@ -45,20 +44,20 @@ def _is_tile(pointer: Value) -> bool:
     return len(pointer.shape) == 2 and min(pointer.shape) >= _LEAST
 
 
-def _runs_along(steps: AxisSteps, pointer: Value, axis: int) -> bool:
+def _runs_along(motion: Motion, pointer: Value, axis: int) -> bool:
     """Whether neighbours along this axis are neighbours in memory, and those along the other are not."""
-    return steps.along(pointer, axis) == 1 and steps.along(pointer, 1 - axis) not in (0, 1)
+    return motion.step(pointer, axis) == 1 and motion.step(pointer, 1 - axis) not in (0, 1)
 
 
-def _reads_across(steps: AxisSteps, made: Producers, value: Value) -> bool:
+def _reads_across(motion: Motion, value: Value) -> bool:
     """Whether a block is made of loads and arithmetic, and tiles are loaded along the last axis, none along the first."""
     seen, work, found = {value}, [value], False
     while work:
-        inst = made.get(work.pop())
+        inst = motion.made.get(work.pop())
         if inst is not None and inst.op.name == "load":
-            if steps.along(inst.operands[0], 0) == 1 and len(inst.out.shape) == 2:
+            if motion.step(inst.operands[0], 0) == 1 and len(inst.out.shape) == 2:
                 return False
-            found |= _is_tile(inst.operands[0]) and _runs_along(steps, inst.operands[0], 1)
+            found |= _is_tile(inst.operands[0]) and _runs_along(motion, inst.operands[0], 1)
         elif inst is None or not _is_arithmetic(inst):
             return False
         else:
