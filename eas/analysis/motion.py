@@ -9,14 +9,14 @@ assumed to fit 32 bits, as everywhere (`indexing.Forms` has the exact formulas t
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Mapping
+from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from eas.analysis.program import HINTS, producers, region_definitions
 from eas.base.trampoline import evaluate
-from eas.ir import Arg, Inst, IRModule, Trait, Value, walk
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
 
 _SAME = HINTS | {"broadcast", "expand_dims", "reshape"}
 
@@ -185,18 +185,23 @@ class DirectedMotion(Rules[int]):
         return (yield from self.combined(inst, place))
 
 
-class Motion:
-    """The motion of a module's values along any direction, found when it is asked for."""
+def place(value: Value, axis: int, moves: int = 1) -> Place[int]:
+    """A position that moves along one axis of a block."""
+    return tuple(moves * (k == axis) for k in range(len(value.shape)))
 
-    def __init__(self, module: IRModule) -> None:
-        self.made = producers(module)
-        self.args: Mapping[Value, Arg] = {arg.value: arg for arg in module.args}
-        self._module = module
+
+class Motion:
+    """The motion of values along any direction, found when it is asked for."""
+
+    def __init__(self, made: Mapping[Value, Inst], args: Sequence[Arg] = (), body: Region | None = None) -> None:
+        self.made, self._body = made, body
+        self.args: Mapping[Value, Arg] = {arg.value: arg for arg in args}
 
     @cached_property
     def counters(self) -> Mapping[Value, Inst]:
-        """The loops by their counters."""
-        return {inst.regions[0].params[0]: inst for inst in walk(self._module.body) if inst.op.name == "for"}
+        """The loops of the body by their counters."""
+        loops = [inst for inst in walk(self._body) if inst.op.name == "for"] if self._body is not None else []
+        return {loop.regions[0].params[0]: loop for loop in loops}
 
     @cached_property
     def _axes(self) -> DirectedMotion:
@@ -215,9 +220,7 @@ class Motion:
 
     def move(self, value: Value, axis: int) -> Move | None:
         """How far neighbours along an axis of a block are apart."""
-        if value.type.is_scalar or value.shape[axis] == 1:
-            return STILL
-        return self._axes.move(value, tuple(int(k == axis) for k in range(len(value.shape))))
+        return STILL if value.type.is_scalar or value.shape[axis] == 1 else self._axes.move(value, place(value, axis))
 
     def step(self, value: Value, axis: int) -> int | None:
         """The same, if it is one known number."""
@@ -256,4 +259,9 @@ class Motion:
         return bool(least > 0)
 
 
-__all__ = ["STILL", "DirectedMotion", "Direction", "Motion", "Move", "Place", "Rules", "Steps", "Term", "keeps_steps", "source_place"]
+def motion_of(module: IRModule) -> Motion:
+    """The motion of the values of a module."""
+    return Motion(producers(module), module.args, module.body)
+
+
+__all__ = ["STILL", "DirectedMotion", "Direction", "Motion", "Move", "Place", "Rules", "Steps", "Term", "keeps_steps", "motion_of", "place", "source_place"]

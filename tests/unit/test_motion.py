@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eas.analysis.motion import STILL, Direction, Motion
+from eas.analysis.motion import STILL, Direction, Motion, motion_of
 from eas.ir import walk
 from tests.unit.ir_texts import kernel
 
@@ -21,7 +21,7 @@ def address_steps(lines: str):
     """The steps of x + %o along its axis, and along the loop."""
     module = kernel(ARGS, f"{HEAD}{lines}\n%p = addptr %b, %o : ptr<f32>[64]\n%v = load %p : f32[64]\nyield\n}}")
     insts = {inst.op.name: inst for inst in walk(module.body)}
-    address, motion = insts["load"].operands[0], Motion(module)
+    address, motion = insts["load"].operands[0], motion_of(module)
     return said(motion, motion.move(address, 0)), said(motion, motion.along_loop(insts["for"]).move(address))
 
 
@@ -55,7 +55,7 @@ def test_steps_along_a_block_and_a_loop(lines, along, each):
 def test_neighbours_are_in_ascending_order_where_what_they_are_multiplied_by_is_positive():
     lines = "%w = broadcast %s {shape=(64,)} : i32[64]\n%v = broadcast %n {shape=(64,)} : i32[64]\n%a = mul %i, %w : i32[64]\n%c = mul %i, %v : i32[64]\n%d = sub %i, %a : i32[64]"
     module = kernel(ARGS, f"{HEAD}{lines}\nyield\n}}")
-    values, motion = {out.hint: out for inst in walk(module.body) for out in inst.outs}, Motion(module)
+    values, motion = {out.hint: out for inst in walk(module.body) for out in inst.outs}, motion_of(module)
     assert [motion.grows(values[name], 0) for name in "iacdb"] == [True, True, False, False, False]
 
 
@@ -76,7 +76,7 @@ def test_what_stays_a_program_further_and_a_block_back_is_made_of_their_sum():
 %w = mul %v, %v : f32[64]
 store %p, %w"""
     module = kernel(ARGS, body)
-    values, motion = {out.hint: out for inst in walk(module.body) for out in inst.outs}, Motion(module)
+    values, motion = {out.hint: out for inst in walk(module.body) for out in inst.outs}, motion_of(module)
     further = motion.along(Direction(motion.programs(0), through_loads=True, is_exact=True))
     moves = {name: further.move(values[name], (-64,)) for name in ("at", "twice", "even", "wide", "early", "p", "v", "w", "i")}
     assert {name for name, move in moves.items() if move == STILL} == {"at", "twice", "wide", "p", "v", "w"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I64, INDEX_MAPS, Elements, Index
+from eas.schedule.cpu.elements import I64, Elements, Index, source_index
 
 
 @dataclass
@@ -24,8 +24,8 @@ class _Parts:
 def first_address(elements: Elements, pointer: Value, index: tuple[Index, ...]) -> Value:
     """The address of the first lane."""
     inst = elements.definition(pointer)
-    while inst is not None and inst.op.name in INDEX_MAPS and pointer not in elements.slots and elements.context.loads_strides:
-        index, pointer = INDEX_MAPS[inst.op.name](inst, index), inst.operands[0]
+    while inst is not None and (source := source_index(inst, index)) is not None and pointer not in elements.slots and elements.context.loads_strides:
+        index, pointer = source, inst.operands[0]
         inst = elements.definition(pointer)
     first = tuple(ix.first() for ix in index)
     if not elements.context.loads_strides or inst is None or inst.op.name != "addptr" or pointer in elements.slots:
@@ -63,8 +63,9 @@ def _collect(elements: Elements, offset: Value, index: tuple[Index, ...], parts:
             continue
         inst = None if value.type.is_scalar or value in elements.context.lines else elements.definition(value)
         name = inst.op.name if inst is not None and value not in elements.slots else ""
-        if inst is not None and name in INDEX_MAPS:
-            left.append((inst.operands[0], INDEX_MAPS[name](inst, index), sign))
+        source = source_index(inst, index) if inst is not None and name else None
+        if inst is not None and source is not None:
+            left.append((inst.operands[0], source, sign))
         elif inst is not None and name in ("add", "sub"):
             left.append((inst.operands[1], index, sign if name == "add" else -sign))
             left.append((inst.operands[0], index, sign))

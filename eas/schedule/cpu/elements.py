@@ -7,16 +7,16 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from eas.analysis.motion import STILL, Move, Rules, Steps, source_place
 from eas.base import dtypes
 from eas.base.errors import Unsupported
-from eas.base.trampoline import Definition, evaluate, every
+from eas.base.trampoline import evaluate
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Loc, Region, Trait, Value, make
 
 I32 = Type(dtypes.i32)
 I64 = Type(dtypes.i64)
 TRUE = Type(dtypes.bool_)
-HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 
 
 class Emitter:
@@ -123,15 +123,6 @@ class Line:
     step: int | None
     since: Value | None = None
     lanes: Value | None = None
-
-
-@dataclass(frozen=True)
-class Stride:
-    """How far neighbouring lanes are apart: a number, times values that are the same for all lanes."""
-
-    factor: int
-    times: tuple[tuple[Value, tuple[Index, ...]], ...] = ()
-    wraps: bool = False  # not so where an unsigned number of 32 bits goes through 0, which only lanes that are off may do
 
 
 def first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -322,72 +313,25 @@ class Elements:
     def step(self, value: Value, index: tuple[Index, ...]) -> int | None:
         """The difference between neighbouring lanes, None if it is not one known number."""
         stride = self.stride(value, index)
-        return None if stride is None or stride.times or stride.wraps else stride.factor
+        return None if stride is None or stride.wraps else stride.number
 
     def step_inside(self, pointer: Value, index: tuple[Index, ...]) -> int | None:
         """The same of addresses that are all inside of a buffer: an offset does not go through 0 there."""
         stride = self.stride(pointer, index)
-        return None if stride is None or stride.times else stride.factor
+        return None if stride is None else stride.number
 
-    def stride(self, value: Value, index: tuple[Index, ...]) -> Stride | None:
-        """The difference between neighbouring lanes where it is the same for all of them."""
-        return evaluate(self._stride, (value, index))
+    def stride(self, value: Value, index: tuple[Index, ...]) -> Move | None:
+        """The difference between neighbouring lanes where it is the same for all of them, as one product."""
+        move = LaneMotion(self).move(value, index)
+        return None if move is None or len(move.terms) > 1 else move
 
-    def _stride(self, place: Place) -> Definition[Place, Stride | None]:
-        value, index = place
-        if value.type.is_scalar:
-            return Stride(0)
-        if value in self.context.lines:
-            step = self.context.lines[value].step if has_lanes(index) else 0
-            return None if step is None else Stride(step)
-        if value in self.shared and self.context.loads_strides:
-            return Stride(0)
-        inst = None if value not in self.context.made and (value in self.local or value in self.slots) else self.definition(value)
-        if inst is None:  # in memory, or made by the nest itself
-            return None if has_lanes(index) else Stride(0)
-        name = inst.op.name
-        if name == "arange":
-            return None if index[0].is_general else Stride(int(index[0].lanes))
-        if name in INDEX_MAPS:
-            return (yield inst.operands[0], INDEX_MAPS[name](inst, index))
-        if name in _VIEWS or name == "const":
-            return None if has_lanes(index) and name != "const" else Stride(0)
-        strides: list[Stride | None] = yield from every([(v, index) for v in inst.operands])
-        known = [s for s in strides if s is not None]
-        return self._combine(inst, known, index) if len(known) == len(strides) else None
-
-    def _combine(self, inst: Inst, strides: list[Stride], index: tuple[Index, ...]) -> Stride | None:
-        name = inst.op.name
-        moving = [i for i, s in enumerate(strides) if s.factor]
-        if not moving:
-            return Stride(0)
-        if len(moving) > 1:
-            is_sum = name in ("add", "sub", "addptr") and not any(s.times for s in strides)
-            factor = strides[0].factor + strides[1].factor * (-1 if name == "sub" else 1)
-            return Stride(factor, wraps=any(s.wraps for s in strides) or _is_widened(inst)) if is_sum else None
-        (which,) = moving
-        only = replace(strides[which], wraps=strides[which].wraps or (which == len(strides) - 1 and _is_widened(inst)))
-        if name in ("add", "addptr") or name in HINTS:
-            return only
-        if name == "sub":
-            return replace(only, factor=only.factor * (1 - 2 * which))
-        if name == "cast":
-            # Positions are assumed to fit 32 bits; shorter integers wrap on purpose.
-            return only if not inst.out.dtype.is_float and inst.out.dtype.bits >= 32 else None
-        if name != "mul":
-            return None
-        other = inst.operands[1 - which]
-        factor = self.literal(other)
-        if factor is not None and not only.times:
-            return replace(only, factor=int(factor) * only.factor)
-        return replace(only, times=(*only.times, (other, first_lane(index))))
-
-    def number(self, stride: Stride) -> Value:
+    def number(self, stride: Move) -> Value:
         """A stride as one scalar."""
-        total = self.e.const(stride.factor, I64)
-        for value, index in stride.times:
-            factor = self.at(value, index)
-            wide = factor if factor.type == I64 else self.e.emit("cast", factor, type=I64)
+        ((factor, times),) = [(t.number, t.times) for t in stride.terms] or [(0, ())]
+        total = self.e.const(factor, I64)
+        for value, index in times:
+            factor_at = self.at(value, first_lane(index))
+            wide = factor_at if factor_at.type == I64 else self.e.emit("cast", factor_at, type=I64)
             total = wide if self.e.literals.get(total) == 1 else self.e.emit("mul", total, wide)
         return total
 
@@ -404,43 +348,51 @@ class Elements:
         )
 
 
-def _is_widened(inst: Inst) -> bool:
-    """Whether the last operand is an unsigned number of 32 bits, of which 64 are made."""
-    source = inst.operands[-1].dtype
-    is_wider = inst.op.name == "addptr" or (inst.op.name == "cast" and inst.out.dtype.bits > source.bits)
-    return is_wider and source.is_int and not source.is_signed and source.bits == 32
+class LaneMotion(Rules[Index]):
+    """How values move from lane to lane, as far as they are computed here and not read from memory."""
+
+    def __init__(self, elements: Elements) -> None:
+        self.elements = elements
+
+    def move(self, value: Value, index: tuple[Index, ...]) -> Move | None:
+        return evaluate(self._compute, (value, index))
+
+    def literal(self, value: Value) -> int | None:
+        number = self.elements.literal(value)
+        return None if number is None else int(number)
+
+    def _compute(self, key: Place) -> Steps[Index]:
+        (value, index), of = key, self.elements
+        if value.type.is_scalar or (value in of.shared and of.context.loads_strides and value not in of.context.lines):
+            return STILL
+        if value in of.context.lines:
+            step = of.context.lines[value].step if has_lanes(index) else 0
+            return None if step is None else Move.by(step)
+        inst = None if value not in of.context.made and (value in of.local or value in of.slots) else of.definition(value)
+        if inst is None:  # in memory, or made by the nest itself
+            return None if has_lanes(index) else STILL
+        if inst.op.name == "arange":
+            return None if index[0].is_general else Move.by(int(index[0].lanes))
+        source = source_index(inst, index)
+        if source is not None:
+            return (yield inst.operands[0], source)
+        if is_view(inst) or inst.op.name == "const":
+            return None if has_lanes(index) and inst.op.name != "const" else STILL
+        return (yield from self.combined(inst, index))
 
 
 # --- views: where an element of a formula comes from ----------------------------------------------
 
 
-def _broadcast_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    source = inst.operands[0].shape
-    kept = index[len(index) - len(source) :]
-    return tuple(ZERO if extent == 1 else ix for extent, ix in zip(source, kept, strict=True))
-
-
-def _expand_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    axis = inst["axis"] % len(index)
-    return index[:axis] + index[axis + 1 :]
-
-
-def _permute_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    source: list[Index] = [ZERO] * len(index)
-    for i, axis in enumerate(inst["order"]):
-        source[axis] = index[i]
-    return tuple(source)
-
-
-INDEX_MAPS: dict[str, Callable[[Inst, tuple[Index, ...]], tuple[Index, ...]]] = {
-    "broadcast": _broadcast_index,
-    "expand_dims": _expand_index,
-    "permute": _permute_index,
-}
+def source_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
+    """Where an element of a view comes from, if that is a position of its own along each axis."""
+    return source_place(inst, index, ZERO)
 
 
 def _mapped(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
-    return (yield from elements.part(inst.operands[0], INDEX_MAPS[inst.op.name](inst, index)))
+    source = source_index(inst, index)
+    assert source is not None
+    return (yield from elements.part(inst.operands[0], source))
 
 
 def _arange(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eas.base import dtypes
 from eas.base.types import Type
-from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import INDEX_MAPS, Elements, Emitter, Index, Known, axes
+from eas.ir import Value
+from eas.schedule.cpu.elements import Elements, Emitter, Index, Known, axes, source_index
 
 I64 = Type(dtypes.i64)
 _FAR = 2**31 - 1  # lanes: more than any block has
@@ -21,7 +21,7 @@ def conjuncts(elements: Elements, mask: Value, index: tuple[Index, ...]) -> list
         value, where = left.pop()
         is_here = value in elements.context.made or (value not in elements.slots and value not in elements.local)
         inst = elements.definition(value) if is_here else None
-        mapped = index_of_source(inst, where) if inst is not None else None
+        mapped = source_index(inst, where) if inst is not None else None
         if inst is not None and inst.op.name == "and":
             left += [(operand, where) for operand in reversed(inst.operands)]
         elif inst is not None and mapped is not None:
@@ -29,11 +29,6 @@ def conjuncts(elements: Elements, mask: Value, index: tuple[Index, ...]) -> list
         else:
             found.append((value, where))
     return found
-
-
-def index_of_source(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
-    mapper = INDEX_MAPS.get(inst.op.name)
-    return mapper(inst, index) if mapper is not None else None
 
 
 class Bounds:

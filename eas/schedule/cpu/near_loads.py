@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eas.analysis.motion import keeps_steps
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import HINTS, I32, INDEX_MAPS, Elements, Index, first_lane
+from eas.schedule.cpu.elements import I32, Elements, Index, first_lane, source_index
 from eas.schedule.rewrite.natural_divisions import may_wrap
 
 _NBYTES = 4  # of elements that a register can be permuted by
@@ -47,9 +48,10 @@ def _moving(elements: Elements, value: Value, index: tuple[Index, ...]) -> _Divi
         name = inst.op.name
         if name in ("floordiv", "mod"):
             return _Division(inst, index) if not inst.out.dtype.is_float and _divides(elements, inst, index) else None
-        if name in INDEX_MAPS:
-            index, value = INDEX_MAPS[name](inst, index), inst.operands[0]
-        elif name in HINTS or (name == "cast" and not inst.out.dtype.is_float and inst.out.dtype.bits >= 32) or (name in ("add", "sub") and elements.step(inst.operands[1], index) == 0):
+        source = source_index(inst, index)
+        if source is not None:
+            index, value = source, inst.operands[0]
+        elif keeps_steps(inst) or (name in ("add", "sub") and elements.step(inst.operands[1], index) == 0):
             value = inst.operands[0]
         elif name == "add" and elements.step(inst.operands[0], index) == 0:
             value = inst.operands[1]

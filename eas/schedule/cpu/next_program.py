@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from eas.analysis.motion import Direction, Motion, Term
+from eas.analysis.motion import Direction, Term, motion_of
 from eas.ir import Inst, IRModule, Value
 from eas.schedule.cpu.elements import Elements
 from eas.schedule.target import CpuTarget
@@ -22,7 +22,7 @@ class NextProgram:
 
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
         self._most_nbytes, self._near_nbytes = target.row_nbytes, target.near_row_nbytes
-        self._motion = Motion(module)
+        self._motion = motion_of(module)
         self._programs = self._motion.along(Direction(self._motion.programs(0), from_start=True, folds_literals=False))
 
     def ask(self, elements: Elements, load: Inst, address: Value) -> None:

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from eas.base.trampoline import Definition, evaluate
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.cpu.elements import INDEX_MAPS, TRUE, Elements, Emitter, Index, Known, Place, Slot
+from eas.schedule.cpu.elements import (
+    TRUE,
+    Elements,
+    Emitter,
+    Index,
+    Known,
+    Place,
+    Slot,
+    source_index,
+)
 from eas.schedule.cpu.masks import Bounds, conjuncts
 from eas.schedule.nest.combines import IDEMPOTENT
 from eas.schedule.target import CpuTarget
@@ -156,8 +165,9 @@ class TailValues:
         inst = inst or elements.formulas.get(value)
         if inst is None:
             return None
-        if inst.op.name in INDEX_MAPS:
-            return (yield inst.operands[0], INDEX_MAPS[inst.op.name](inst, index))
+        source = source_index(inst, index)
+        if source is not None:
+            return (yield inst.operands[0], source)
         if inst.op.name == "const":
             return self.e.const(inst["value"], value.type.with_shape(()))
         return (yield from self._applied(inst, value, index)) if inst.op.has(Trait.ELEMENTWISE) else None

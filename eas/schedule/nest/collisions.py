@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eas.analysis.motion import Motion
+from eas.analysis.motion import motion_of
 from eas.ir import IRModule, Value
 
 
@@ -10,7 +10,7 @@ class Addresses:
     """What is known of the blocks of pointers of a module."""
 
     def __init__(self, module: IRModule) -> None:
-        self.motion = Motion(module)
+        self.motion = motion_of(module)
 
     def offset(self, pointer: Value) -> Value | None:
         """What one `addptr` added to a buffer argument to make this block of pointers."""

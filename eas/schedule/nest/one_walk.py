@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eas.analysis.motion import STILL, Direction, Motion
+from eas.analysis.motion import STILL, Direction, Motion, place
 from eas.ir import Inst, Value, walk
 
 _DIVISIONS = frozenset({"floordiv", "mod", "truncdiv", "rem"})  # their runs end with the block
@@ -18,7 +18,7 @@ def is_one_walk(nest: Inst, motion: Motion, program: int, axis: int) -> bool:
 
     def stays(value: Value) -> bool:
         """Whether a value is the same a program further and a block of positions back."""
-        return behind.move(value, tuple(-block * (k == axis) for k in range(len(value.shape)))) == STILL
+        return behind.move(value, place(value, axis, -block)) == STILL
 
     stores = [inst for inst in insts if inst.op.name == "store"]
     return all(motion.step(inst.operands[0], axis) != 0 and all(map(stays, inst.operands)) for inst in stores)

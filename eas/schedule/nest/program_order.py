@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from eas.analysis.motion import Motion
+from eas.analysis.motion import Motion, motion_of
 from eas.base.trampoline import reached
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.schedule.nest.one_walk import is_one_walk
@@ -30,7 +30,7 @@ def order_nests(module: IRModule) -> IRModule:
         ->
         nest {shape=(64, 4), order=(1, 0)} { load %p }
     """
-    motion = Motion(module)
+    motion = motion_of(module)
     body = tuple(_ordered(inst, motion) if inst.op.name == "nest" else inst for inst in module.body.body)
     return module.with_body(replace(module.body, body=body))
 
@@ -72,7 +72,7 @@ def order_programs(module: IRModule) -> IRModule:
         return module
     *first, last = axes_of(nest)
     rows = math.prod(shape[axis] for axis in first)
-    motion, pointers = Motion(module), _pointers(nest)
+    motion, pointers = motion_of(module), _pointers(nest)
     longest = _LONG_ROW if rows > 1 else _LONGEST_WALK
     if not pointers or shape[last] * max(p.dtype.nbytes for p in pointers) >= longest:
         return module

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from eas.analysis import Producers, uses
 from eas.analysis.effects import Memory
-from eas.analysis.motion import STILL, Direction, Motion
+from eas.analysis.motion import STILL, Direction, motion_of
 from eas.base import dtypes
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Type
@@ -59,7 +59,7 @@ class _Facts:
     """What is known of a module."""
 
     def __init__(self, module: IRModule) -> None:
-        self.motion = Motion(module)
+        self.motion = motion_of(module)
         self.made: Producers = self.motion.made
         self.used: Mapping[Value, int] = uses(module)
         self.memory = Memory(module)

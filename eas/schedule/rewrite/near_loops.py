@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from eas.analysis import PointerBases
-from eas.analysis.motion import Motion
+from eas.analysis.motion import motion_of
 from eas.ir import Inst, IRModule, walk
 from eas.schedule.target import SUMS, CpuTarget
 
@@ -22,7 +22,7 @@ def near_loops(module: IRModule, target: CpuTarget) -> frozenset[Inst]:
 
 class _Finder:
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
-        self.bases, self.motion = PointerBases(module), Motion(module)
+        self.bases, self.motion = PointerBases(module), motion_of(module)
         self.most = SUMS * target.vector_nbytes
         self._near: dict[Inst, bool] = {}
 

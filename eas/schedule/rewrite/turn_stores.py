@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas.analysis.motion import Motion
+from eas.analysis.motion import Motion, motion_of
 from eas.ir import Inst, IRModule, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter, rewrite
 
@@ -28,7 +28,7 @@ def turn_stores(module: IRModule) -> IRModule:
     stores = [inst for inst in walk(module.body) if inst.op.name == "store" and _is_tile(inst.operands[0])]
     if not stores:
         return module
-    motion = Motion(module)
+    motion = motion_of(module)
     turned = {inst.operands for inst in stores if _runs_along(motion, inst.operands[0], 0) and _reads_across(motion, inst.operands[1])}
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
