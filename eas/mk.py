@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, umulhi, where,
     )
     from eas.frontend.lang.memory import (
-        atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg,
-        atomic_xor, load, store,
+        atomic_add, atomic_and, atomic_cas, atomic_load, atomic_max, atomic_min, atomic_or,
+        atomic_poll, atomic_store, atomic_xchg, atomic_xor, load, store,
     )
     from eas.frontend.lang.misc import (
         assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
@@ -84,7 +84,7 @@ bool = bool_  # mk.bool; nothing in this module needs Python's own
 __all__ = [
     "Buffer", "abs", "acos", "acosh", "all", "alloc_tg", "any", "arange", "argmax", "argmin", "argsort",
     "asin", "asinh", "associative_scan", "assume", "atan", "atan2", "atanh", "atomic_add",
-    "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
+    "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg",
     "atomic_xor", "barrier", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
     "broadcast_to", "cast", "cat", "cbrt", "cdiv", "ceil", "clamp", "clz", "constexpr",
     "copysign", "cos", "cosh", "ctz", "cumprod", "cumsum", "debug_barrier", "device_assert",

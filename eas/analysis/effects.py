@@ -39,8 +39,8 @@ def is_droppable(op: Op) -> bool:
 
 @cache
 def is_fence(op: Op) -> bool:
-    """After it, this thread sees what the others wrote."""
-    return Trait.EFFECT | Trait.CONVERGENT in op.traits
+    """After it, this thread may see what others wrote; accesses to memory stay on their side."""
+    return op.has(Trait.FENCE)
 
 
 @cache

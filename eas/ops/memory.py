@@ -72,6 +72,10 @@ def _store(call: Call, pointer: Pointer, value: np.ndarray, mask: Any = None) ->
     call.world.store(pointer, value, mask)
 
 
+def _check_fence(types: Sequence[Type], attrs: Attrs) -> None:
+    assert attrs["order"] in ("acquire", "release", "volatile"), attrs["order"]
+
+
 def _alloc_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     if attrs["size"] <= 0:
         raise ShapeMismatch(f"alloc_tg of {attrs['size']} elements", hint="the size must be positive")
@@ -82,4 +86,5 @@ register(Op("addptr", "memory", "ptr, offset", _addptr_rule, "Pointer plus a num
 register(Op("load", "memory", "ptr, mask?, other?", _load_rule, "Read memory; masked-off lanes touch nothing and read `other` (0 when absent).", Trait.READS | Trait.ELEMENTWISE, _load, attrs="again?: bool, asked?: bool", dtypes=tuple(dtypes.ALL)))
 register(Op("store", "memory", "ptr, value, mask?", nothing(_check_store), "Write memory; masked-off lanes touch nothing; of colliding lanes any one wins.", Trait.WRITES | Trait.ELEMENTWISE, _store, attrs="stream?: bool", dtypes=tuple(dtypes.ALL)))
 register(Op("alloc_tg", "memory", "", _alloc_rule, "Threadgroup memory of `size` elements, uninitialised.", Trait.EFFECT | Trait.THREAD, lambda call: call.world.allocate(call.attrs["name"], call.attrs["size"], call.attrs["dtype"]), attrs="size: int, dtype: dtype, name: str, layout?: str, block?: ints, align?: int"))
-register(Op("barrier", "memory", "", nothing(), "All threads of the threadgroup meet; threadgroup and device writes before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | Trait.THREAD, lambda call: None))
+register(Op("barrier", "memory", "", nothing(), "All threads of the threadgroup meet; threadgroup and device writes before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | Trait.FENCE | Trait.THREAD, lambda call: None))
+register(Op("fence", "memory", "", nothing(_check_fence), "Orders memory between programs: `release` lets who finds what a later atomic wrote see all writes before the fence; after an `acquire` the program sees what was written before the release that it found; `volatile` only keeps this program from remembering what it read.", Trait.EFFECT | Trait.FENCE, lambda call: None, attrs="order: str"))

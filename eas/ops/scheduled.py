@@ -180,7 +180,7 @@ register(Op("turn", "scheduled", "*values", _same_types, "As many values as ther
 register(Op("sort_row", "scheduled", "keys, order, work", nothing(_check_contract), "The positions of the first `count` of n keys in their order, equal ones in that of their positions; NaN is the largest. `work`: words, of which `size` elements are sorted at a time, in vectors of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_row, attrs="n: int, count: int, size: int, lanes: int, descending: bool"))
 register(Op("sort_values", "scheduled", "keys, to, work", fixed(dtypes.bool_), "The n keys in their order; false, and nothing is written, if they have NaN or a zero below 0. `work`: `size` words, sorted in at most as many `registers` at a time, of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_values, attrs="n: int, size: int, lanes: int, registers: int, descending: bool"))
 register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, run.write_log, attrs="prefix: str, dtypes: dtypes, shapes: shapes"))
-register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | _S, run.sync, attrs="spaces: strs"))
+register(Op("sync", "scheduled", "", nothing(), "A barrier that the schedule placed: the threads of the threadgroup meet; writes to the memories of `spaces` before it are seen after it.", Trait.EFFECT | Trait.CONVERGENT | Trait.FENCE | _S, run.sync, attrs="spaces: strs"))
 
 
 def _dot_direct_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:

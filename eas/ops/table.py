@@ -29,6 +29,7 @@ class Trait(Flag):
     ATOMIC = auto()  # reads and writes as one step
     EFFECT = auto()  # visible outside of memory: print, assert, assume, barrier
     CONVERGENT = auto()  # lanes meet here: needs uniform control
+    FENCE = auto()  # accesses to memory stay on their side of it
     TERMINATOR = auto()  # ends a region
     SHAPE = auto()  # moves elements without looking at them; also takes pointers
     THREAD = auto()  # only in thread mode

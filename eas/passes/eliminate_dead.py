@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eas.analysis.effects import has_effects
-from eas.ir import Inst, IRModule, Region, Value, walk
+from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.ir.rewriting import Rewriter, rewrite
 
 
 def eliminate_dead(module: IRModule) -> IRModule:
-    """Every pure instruction, load, carried value and branch result is needed by an effect.
+    """Every pure instruction, load, fence, carried value and branch result is needed by an effect.
 
     In textbooks: dead code elimination.
 
@@ -22,8 +22,11 @@ def eliminate_dead(module: IRModule) -> IRModule:
     """
     needed = _Needed(module)
 
+    is_ordered = any(inst.op.has(Trait.ATOMIC) and needed.any_result(inst) for inst in walk(module.body))
+
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
-        if not needed.inst(inst):
+        # Who never looks at what an atomic found cannot tell what was written before it.
+        if not needed.inst(inst) or (inst.op.name == "fence" and inst["order"] != "volatile" and not is_ordered):
             return inst.outs
         if inst.op.name not in _SPARSE:
             return None
@@ -57,7 +60,10 @@ class _Needed:
             self._need(self._todo.pop())
 
     def inst(self, inst: Inst) -> bool:
-        return has_effects(inst) or any(out in self._values for out in inst.outs)
+        return has_effects(inst) or self.any_result(inst)
+
+    def any_result(self, inst: Inst) -> bool:
+        return any(out in self._values for out in inst.outs)
 
     def result(self, inst: Inst, i: int) -> bool:
         return inst.outs[i] in self._values

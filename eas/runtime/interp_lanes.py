@@ -15,6 +15,7 @@ from eas.base.errors import EasError
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, walk
 from eas.ops import Call, Op, Trait, apply
+from eas.ops.atomic import number_of_values
 from eas.ops.machine import Pointer
 from eas.runtime import Grid
 from eas.runtime.checked_program import CheckedProgram, Report
@@ -132,7 +133,7 @@ class LanePlan(Plan):
 
     def atomic(self, op: Op, call: Call) -> Any:
         """Each thread and lane on its own, also where all do the same."""
-        program, lanes, numbers = self.program, self.lanes, 2 if op.name == "atomic_cas" else 1
+        program, lanes, numbers = self.program, self.lanes, number_of_values(op)
 
         def run(values: list[Any]) -> tuple[Any, ...]:
             mask = self.everybody(program.masked(values[1 + numbers] if len(values) > 1 + numbers else None))

@@ -30,6 +30,15 @@ def test_atomics_and_dead_stores_stay():
     check_same(eliminate_dead, ARGS, "%old = atomic_add %q, %a : i32\nstore %q, %a\nstore %q, %b")
 
 
+def test_fences_stay_where_an_atomic_is_looked_at():
+    check_same(eliminate_dead, ARGS, "%old = atomic_add %q, %a : i32\nfence {order=\"acquire\"}\nstore %q, %old")
+    check(
+        eliminate_dead, ARGS,
+        "fence {order=\"release\"}\n%old = atomic_add %q, %a : i32\nfence {order=\"acquire\"}\nfence {order=\"volatile\"}",
+        "%old = atomic_add %q, %a : i32\nfence {order=\"volatile\"}",
+    )  # fmt: skip
+
+
 def test_unused_carried_values_go_even_if_they_feed_themselves():
     check(
         eliminate_dead, ARGS,

@@ -36,10 +36,12 @@ def test_options_without_effect():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda x, i: mk.load(x + i, volatile=True), "mk.load got volatile=True; it takes False"),
+        (lambda x, i: mk.load(x + i, volatile=1), "mk.load got volatile=1; it takes False, True"),
         (lambda x, i: mk.load(x + i, eviction_policy="sometimes"), "mk.load got eviction_policy='sometimes'; it takes '', 'evict_first'"),
         (lambda x, i: mk.store(x + i, 1.0, cache_modifier="cg"), "mk.store got cache_modifier='cg'; it takes '', '.ca'"),
-        (lambda x, i: mk.atomic_add(x + i, 1.0, sem="acq_rel"), "mk.atomic_add got sem='acq_rel'; it takes None, 'relaxed'"),
+        (lambda x, i: mk.atomic_add(x + i, 1.0, sem="seq_cst"), "mk.atomic_add got sem='seq_cst'; it takes None, 'relaxed', 'acquire', 'release', 'acq_rel'"),
+        (lambda x, i: mk.atomic_load(x + i, sem="release"), "mk.atomic_load got sem='release'; it takes None, 'relaxed', 'acquire'"),
+        (lambda x, i: mk.atomic_store(x + i, 1.0, sem="acquire"), "mk.atomic_store got sem='acquire'; it takes None, 'relaxed', 'release'"),
         (lambda x, i: mk.atomic_cas(x + i, 0.0, 1.0, scope="warp"), "mk.atomic_cas got scope='warp'"),
     ],
 )

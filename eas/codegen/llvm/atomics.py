@@ -11,15 +11,17 @@ from eas.codegen.llvm.casts import rounded
 from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.memory_formats import alignment, from_memory, stored_type, to_memory, when
 from eas.codegen.llvm.ops import nan_max, zero_of
-from eas.codegen.llvm.text import Reg, Text, mangled, register_type
+from eas.codegen.llvm.text import Reg, Text, bits_of, mangled, register_type
 from eas.ir import Inst
+from eas.ops import TABLE
+from eas.ops.atomic import number_of_values
 
 _RMW_INT = {"add": "add", "and": "and", "or": "or", "xor": "xor", "xchg": "xchg"}
 
 
 def atomic(kind: str) -> Callable[[LlvmEmitter, Inst, Sequence[Reg]], Reg]:
     """The spelling of one kind of atomic."""
-    count = 2 if kind == "cas" else 1
+    count = number_of_values(TABLE[f"atomic_{kind}"])
 
     def spell(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         t, dtype = emitter.t, inst.out.dtype
@@ -77,6 +79,10 @@ def plain_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg])
 def atomic_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
     """One lane of an atomic; the result is what was in memory."""
     element, dtype = stored_type(space), space.dtype
+    if kind == "poll":
+        return _wait(t, pointer, *values)
+    if kind == "cas":
+        return _exchanged(t, space, pointer, *values)
     if not dtype.is_float and kind in _RMW_INT:
         return t.let(f"atomicrmw {_RMW_INT[kind]} {pointer}, {values[0]} monotonic", element, 1)
     if not dtype.is_float and kind in ("max", "min"):
@@ -85,11 +91,62 @@ def atomic_step(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]
     return _cas_loop(t, kind, space, pointer, values)
 
 
+def _exchanged(t: Text, space: Type, pointer: Reg, expected: Reg, value: Reg) -> Reg:
+    """Compare and exchange, by the bits in memory."""
+    word = _word(space)
+    wanted, new = (_as_bits(t, to_memory(t, v, space), word) for v in (expected, value))
+    pair = t.let(f"cmpxchg {pointer}, {wanted}, {new} monotonic monotonic", "x", 1)
+    return _from_bits(t, t.let(f"extractvalue {{ {word}, i1 }} {pair.text}, 0", word, 1), space)
+
+
+_NOW = """\
+define internal i64 @eas_now_ns() nounwind {
+  %time = alloca { i64, i64 }
+  %failed = call i32 @clock_gettime(i32 0, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest = getelementptr i8, ptr %time, i64 8
+  %ns = load i64, ptr %rest
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %ns
+  ret i64 %now
+}"""
+
+
+def _wait(t: Text, pointer: Reg, expected: Reg, timeout: Reg) -> Reg:
+    """Look at memory until it holds the number, or the time is over."""
+    t.declare("@clock_gettime", "declare i32 @clock_gettime(i32, ptr)")
+    t.helpers["eas_now_ns"] = _NOW
+    head, again, done = (t.new_label(name) for name in ("poll", "waits", "polled"))
+    start = t.let("call i64 @eas_now_ns()", "i64", 1)
+    t.line(f"br label %{head}")
+    t.label(head)
+    seen = t.let(f"load atomic {expected.element}, {pointer} monotonic, align {bits_of(expected.element) // 8}", expected.element, 1)
+    is_there = t.compare("icmp eq", seen, expected)
+    t.line(f"br {is_there}, label %{done}, label %{again}")
+    t.label(again)
+    passed = t.op("sub", t.let("call i64 @eas_now_ns()", "i64", 1), start)
+    t.line(f"br {t.compare('icmp uge', passed, timeout)}, label %{done}, label %{head}")
+    t.label(done)
+    return is_there
+
+
+def _word(space: Type) -> str:
+    """The integer type of an element in memory."""
+    return f"i{8 * space.dtype.nbytes if space.space is Space.DEVICE else {'float': 32, 'double': 64}.get(stored_type(space), 8 * space.dtype.nbytes)}"
+
+
+def _as_bits(t: Text, stored: Reg, word: str) -> Reg:
+    return t.convert("bitcast", stored, word) if stored.element != word else stored
+
+
+def _from_bits(t: Text, bits: Reg, space: Type) -> Reg:
+    element = stored_type(space)
+    return from_memory(t, t.convert("bitcast", bits, element) if element != bits.element else bits, space)
+
+
 def _cas_loop(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) -> Reg:
     """Floats, and formats narrower than their register: compare and exchange the bits in memory."""
-    dtype = space.dtype
-    element = stored_type(space)
-    word = f"i{8 * dtype.nbytes if space.space is Space.DEVICE else {'float': 32, 'double': 64}.get(element, 8 * dtype.nbytes)}"
+    word = _word(space)
     before, head, done = t.block, t.new_label("cas"), t.new_label("swapped")
     first = t.let(f"load atomic {word}, {pointer} monotonic, align {int(word[1:]) // 8}", word, 1)
     t.line(f"br label %{head}")
@@ -97,15 +154,8 @@ def _cas_loop(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) 
     current = Reg(t.name("seen"), word)
     at = len(t.lines)
     t.line("")
-    raw = t.convert("bitcast", current, element) if element != word else current
-    old = from_memory(t, raw, space)
-    new = _updated(t, kind, dtype, old, values)
-    bits = to_memory(t, new, space)
-    bits = t.convert("bitcast", bits, word) if bits.element != word else bits
-    if kind == "cas":
-        wanted = to_memory(t, values[0], space)
-        wanted = t.convert("bitcast", wanted, word) if wanted.element != word else wanted
-        bits = t.select(t.compare("icmp eq", current, wanted), bits, current)
+    old = _from_bits(t, current, space)
+    bits = _as_bits(t, to_memory(t, _updated(t, kind, space.dtype, old, values), space), word)
     pair = t.let(f"cmpxchg {pointer}, {current}, {bits} monotonic monotonic", "x", 1)
     seen = t.let(f"extractvalue {{ {word}, i1 }} {pair.text}, 0", word, 1)
     ok = t.let(f"extractvalue {{ {word}, i1 }} {pair.text}, 1", "i1", 1)
@@ -118,8 +168,6 @@ def _cas_loop(t: Text, kind: str, space: Type, pointer: Reg, values: list[Reg]) 
 
 
 def _updated(t: Text, kind: str, dtype: DType, old: Reg, values: list[Reg]) -> Reg:
-    if kind == "cas":
-        return values[1]
     if kind == "xchg":
         return values[0]
     if kind == "add":

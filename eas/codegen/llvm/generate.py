@@ -474,6 +474,9 @@ class _Kernel(LlvmEmitter):
     def _barrier(self, inst: Inst) -> None:
         """Threads run in lockstep: everybody is here."""
 
+    def _fence(self, inst: Inst) -> None:
+        self.t.line('fence syncscope("singlethread") acq_rel' if inst["order"] == "volatile" else f"fence {inst['order']}")
+
     def _assume(self, inst: Inst) -> None:
         self.t.declare("@llvm.assume", "declare void @llvm.assume(i1)")
         self.t.line(f"call void @llvm.assume({self.regs[inst.operands[0]]})")
@@ -513,6 +516,7 @@ _STRUCTURAL = frozenset(
         "if",
         "hreduce",
         "barrier",
+        "fence",
         "assume",
     }
 )

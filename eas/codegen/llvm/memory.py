@@ -47,6 +47,8 @@ from eas.codegen.llvm.text import (
 )
 from eas.codegen.llvm.vector_scan import vscan
 from eas.ir import Inst, Trait
+from eas.ops import TABLE
+from eas.ops.atomic import number_of_values
 
 _ACCESS_WEIGHT = 4  # lines: LLVM compares the accesses of a block with each other
 
@@ -472,5 +474,5 @@ MEMORY: dict[str, Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any]] = {
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
     "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,
     "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "sort_values": sort_values, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
-    **{f"atomic_{kind}": _checked(atomic(kind), 2 if kind == "cas" else 1) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
+    **{f"atomic_{kind}": _checked(atomic(kind), number_of_values(TABLE[f"atomic_{kind}"])) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas", "poll")},
 }  # fmt: skip

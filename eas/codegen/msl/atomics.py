@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
@@ -10,6 +12,7 @@ from eas.codegen.msl.emitter import MslEmitter
 from eas.codegen.msl.text import Expr, call
 from eas.codegen.msl.types import SPACES, literal, type_name, unsigned_name
 from eas.ir import Inst, Value
+from eas.ops.atomic import FOREVER, number_of_values
 
 _RELAXED = "memory_order_relaxed"
 _FETCH = {"add": "fetch_add", "max": "fetch_max", "min": "fetch_min", "and": "fetch_and", "or": "fetch_or", "xor": "fetch_xor", "xchg": "exchange"}
@@ -18,7 +21,7 @@ _FETCH = {"add": "fetch_add", "max": "fetch_max", "min": "fetch_min", "and": "fe
 def atomic(m: MslEmitter, inst: Inst) -> None:
     """The old value; masked-off lanes touch nothing and get 0."""
     kind = inst.op.name.removeprefix("atomic_")
-    values = 2 if kind == "cas" else 1
+    values = number_of_values(inst.op)
     mask = inst.operands[1 + values] if len(inst.operands) > 1 + values else None
     xs = [m.use(v).under(mask) for v in inst.operands[1 : 1 + values]]
     done = _update(m, inst, kind, xs, mask)
@@ -53,7 +56,7 @@ def _update(m: MslEmitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | 
 
 def _native_word(kind: str, dtype: DType, space: Space, m: MslEmitter) -> str | None:
     """The atomic type that Metal updates in one step, or None."""
-    if kind == "cas" or dtype.bits < 32:
+    if kind in ("cas", "poll") or dtype.bits < 32:
         return None
     if dtype in (dtypes.i32, dtypes.u32):
         return type_name(dtype)
@@ -98,6 +101,8 @@ def _wide(m: MslEmitter, inst: Inst, kind: str, x: Expr, mask: Value | None) -> 
 def _by_exchange(m: MslEmitter, inst: Inst, kind: str, xs: list[Expr], mask: Value | None) -> Expr:
     """A call of a helper that retries until nobody came between."""
     pointer = inst.operands[0]
+    if kind == "poll" and _constant(m, inst.operands[2]) not in (0, FOREVER):
+        raise Unsupported("Metal has no clock for the timeout of atomic_poll", hint="leave out timeout_ns, or pass 0 to look once", loc=inst.loc)
     dtype, space = pointer.dtype, SPACES[pointer.type.space]
     name = f"atomic_{kind}_{dtype.name}"
     ours = m.library.add(f"{name}:{space}", _loop(name, kind, dtype, space))
@@ -108,27 +113,32 @@ def _by_exchange(m: MslEmitter, inst: Inst, kind: str, xs: list[Expr], mask: Val
 
 
 _WHOLE = """\
-inline {t} {name}({space} {t} *at, {params}) {{
+inline {result} {name}({space} {t} *at, {params}) {{
     {space} atomic_{u} *word = ({space} atomic_{u} *)at;
     {u} seen = atomic_load_explicit(word, memory_order_relaxed);
     while (true) {{
         {t} old = {from_seen};
-        {stop}{u} wanted = {to_word};
-        if (atomic_compare_exchange_weak_explicit(word, &seen, wanted, memory_order_relaxed, memory_order_relaxed)) return old;
+        {rest}
     }}
 }}"""
 
 # A narrow element lives in the 32-bit word around it.
 _PART = """\
-inline {t} {name}({space} {t} *base, long offset, {params}) {{
+inline {result} {name}({space} {t} *base, long offset, {params}) {{
 {locate}
     uint seen = atomic_load_explicit(word, memory_order_relaxed);
     while (true) {{
         {t} old = {from_seen};
-        {stop}uint wanted = (seen & ~({ones}u << shift)) | (uint({to_word}) << shift);
-        if (atomic_compare_exchange_weak_explicit(word, &seen, wanted, memory_order_relaxed, memory_order_relaxed)) return old;
+        {rest}
     }}
 }}"""
+_EXCHANGE = """\
+{stop}{u} wanted = {to_word};
+        if (atomic_compare_exchange_weak_explicit(word, &seen, wanted, memory_order_relaxed, memory_order_relaxed)) return old;"""
+_POLL = """\
+if (old == expected) return true;
+        if (timeout == 0) return false;
+        seen = atomic_load_explicit(word, memory_order_relaxed);"""
 _LOCATE = {
     # A device buffer may start in the middle of a word.
     "device": """\
@@ -146,20 +156,26 @@ _LOCATE = {
 def _loop(name: str, kind: str, dtype: DType, space: str) -> str:
     t, u = type_name(dtype), unsigned_name(dtype)
     bits = f"as_type<{u}>" if dtype.is_float else u
-    is_cas = kind == "cas"
-    params = f"{t} expected, {t} value" if is_cas else f"{t} value"
-    stop = f"if ({bits}(old) != {bits}(expected)) return old;\n        " if is_cas else ""
-    new = "value" if kind in ("cas", "xchg") else _combined(kind, dtype)
-    if dtype.bits >= 32:
-        seen = "seen" if t == u else f"as_type<{t}>(seen)"
-        to_word = new if t == u else f"as_type<{u}>({new})"
-        return _WHOLE.format(t=t, u=u, name=name, space=space, params=params, from_seen=seen, stop=stop, to_word=to_word)
-    part = f"{u}(seen >> shift)"
-    return _PART.format(
-        t=t, name=name, space=space, params=params, stop=stop, ones="0xFFFF" if dtype.bits == 16 else "0xFF",
-        locate=_LOCATE[space].format(nbytes=dtype.nbytes), from_seen=part if t == u else f"as_type<{t}>({part})",
-        to_word=f"{bits}({new})",
+    is_narrow = dtype.bits < 32
+    ones = "0xFFFFu" if dtype.bits == 16 else "0xFFu"
+    part = f"{u}(seen >> shift)" if is_narrow else "seen"
+    if kind == "poll":
+        rest = _POLL
+    else:
+        new = "value" if kind in ("cas", "xchg") else _combined(kind, dtype)
+        stop = f"if ({bits}(old) != {bits}(expected)) return old;\n        " if kind == "cas" else ""
+        to_word = f"(seen & ~({ones} << shift)) | (uint({bits}({new})) << shift)" if is_narrow else new if t == u else f"as_type<{u}>({new})"
+        rest = _EXCHANGE.format(stop=stop, u="uint" if is_narrow else u, to_word=to_word)
+    return (_PART if is_narrow else _WHOLE).format(
+        t=t, u=u, name=name, space=space, result="bool" if kind == "poll" else t, rest=rest, from_seen=part if t == u else f"as_type<{t}>({part})",
+        params={"cas": f"{t} expected, {t} value", "poll": f"{t} expected, ulong timeout"}.get(kind, f"{t} value"),
+        locate=_LOCATE[space].format(nbytes=dtype.nbytes) if is_narrow else "",
     )  # fmt: skip
+
+
+def _constant(m: MslEmitter, value: Value) -> Any:
+    made = m.origin.get(value)
+    return made["value"] if made is not None and made.op.name == "const" else None
 
 
 def _combined(kind: str, dtype: DType) -> str:

@@ -201,10 +201,15 @@ def _barrier(m: MslEmitter, inst: Inst) -> None:
     m.lines.add(f"threadgroup_barrier({' | '.join(flags)});")
 
 
+def _fence(m: MslEmitter, inst: Inst) -> None:
+    """Metal's fences have no weaker order; its atomics have none at all before Metal 4.1."""
+    m.lines.add("atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device);")
+
+
 def _assume(m: MslEmitter, inst: Inst) -> None:
     """A promise to our analyses; the Metal compiler gets nothing from it."""
 
 
 CONTROL: dict[str, Callable[[MslEmitter, Inst], None]] = {
-    "for": _for, "while": _while, "if": _if, "loop": _loop, "barrier": _barrier, "sync": _sync, "assume": _assume,
+    "for": _for, "while": _while, "if": _if, "loop": _loop, "barrier": _barrier, "sync": _sync, "fence": _fence, "assume": _assume,
 }  # fmt: skip

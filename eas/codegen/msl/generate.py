@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,8 +15,8 @@ from eas.codegen.msl.memory import MEMORY
 from eas.codegen.msl.ops import OPS
 from eas.codegen.msl.text import Expr, Lines, Scope, comment, kernel_name, named, with_guard
 from eas.codegen.msl.types import type_name
-from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait
-from eas.schedule.gpu.target import MetalTarget
+from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, walk
+from eas.schedule.gpu.target import NEEDED_MACOS, MetalTarget
 
 _DECLARES = frozenset(("scratch", "fragments", "alloc_tg"))
 
@@ -47,6 +48,10 @@ def generate_msl(module: IRModule, target: MetalTarget) -> MetalCode:
     return _Kernel(module, target).kernel()
 
 
+# Without this word a threadgroup need not see what others write in the same launch, whatever fences say.
+_DEVICE_POINTER = re.compile(r"\bdevice (?=(?:const )?\w+ \*)")
+
+
 class _Kernel(MslEmitter):
     """The function of a kernel: its arguments, and the tables of spellings."""
 
@@ -55,6 +60,7 @@ class _Kernel(MslEmitter):
     def kernel(self) -> MetalCode:
         module = self.module
         name = kernel_name(module.name)
+        self.is_ordered = any(inst.op.name == "fence" for inst in walk(module.body))
         buffers, scalars, offset = self._arguments()
         self.lines._depth = 1
         self.region(module.body)
@@ -68,8 +74,12 @@ class _Kernel(MslEmitter):
         self.lines.replay(body)
         self.lines.add("}")
         made = self.lines.lines
+        text = "\n".join(text for text, _ in made) + "\n"
+        language = self.target.language
+        if self.is_ordered:
+            text, language = _DEVICE_POINTER.sub(r"coherent(device) \g<0>", text), max(language, "3.2", key=NEEDED_MACOS.__getitem__)
         return MetalCode(
-            "\n".join(text for text, _ in made) + "\n",
+            text,
             name,
             self.threads,
             tuple((arg.name, i, arg.name in self.written) for i, arg in enumerate(buffers)),
@@ -80,7 +90,7 @@ class _Kernel(MslEmitter):
             msl_checks.threadgroup_nbytes(module),
             tuple(loc for _, loc in made),
             self.math,
-            self.target.language,
+            language,
             tuple(self.places),
             tuple(self.logs),
         )
@@ -129,7 +139,8 @@ class _Kernel(MslEmitter):
         for i, arg in enumerate(buffers):
             is_written = arg.name in self.written
             const = "" if is_written or not is_disjoint else "const "
-            restrict = "__restrict " if is_written and arg.attr("noalias") else ""
+            # Metal's compiler might think that no call, and so no fence, changes what only this pointer points to.
+            restrict = "__restrict " if is_written and arg.attr("noalias") and not self.is_ordered else ""
             entries.append(f"device {const}{type_name(arg.type.dtype)} *{restrict}{self.buffer_names[arg.name]} [[buffer({i})]]")
         if has_scalars:
             entries.append(f"constant {name}_args &args [[buffer({len(buffers)})]]")

@@ -120,5 +120,5 @@ MEMORY: dict[str, Callable[[MslEmitter, Inst], None]] = {
     "philox": _philox, "mma_zero": _mma_zero, "mma": _mma, "mma_store": _mma_store,
     "device_assert": msl_log.device_assert, "device_print": msl_log.device_print, "write_log": msl_log.write_log,
     **FRAGMENTS,
-    **{f"atomic_{kind}": msl_atomics.atomic for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")},
+    **{f"atomic_{kind}": msl_atomics.atomic for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas", "poll")},
 }  # fmt: skip

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from eas.base.errors import ShapeMismatch, TypeMismatch
+from eas.base import dtypes
+from eas.base.errors import ShapeMismatch, TypeMismatch, Unsupported
 from eas.frontend import values
 from eas.frontend.block import Block, Operand
 from eas.frontend.builder import current
 from eas.frontend.hints import need_choice
 from eas.frontend.lang.cast import implicit, spread
 from eas.frontend.values import as_block, common_shape, emit, emit_inst
+from eas.ops.atomic import FOREVER
 
 
 class _Missing:
@@ -92,9 +95,9 @@ def load(
     eviction_policy: str = "",
     volatile: bool = False,
 ) -> Block:
-    """Read buffer + offsets, counted in elements; lanes whose mask is off touch no memory and read `other` (0 unless told). Triton's cache_modifier and eviction_policy change nothing."""
+    """Read buffer + offsets, counted in elements; lanes whose mask is off touch no memory and read `other` (0 unless told). If `volatile`, memory is read here and now, and no other read is reused. Triton's cache_modifier and eviction_policy change nothing."""
     _check_cache_hints("load", cache_modifier, eviction_policy)
-    need_choice("load", "volatile", volatile, (False,), "loads may be merged: use mk.atomic_add(p, 0) to read what other programs write")
+    need_choice("load", "volatile", volatile, (False, True))
     pointer = address("load", buffer, offsets)
     if other is not None and mask is None:
         raise TypeMismatch(
@@ -105,7 +108,12 @@ def load(
     masks = _masks("load", mask, pointer)
     if masks and other is not None:
         masks.append(implicit(other, pointer.dtype, "load's other", pointer.shape))
-    return emit("load", pointer, *masks)
+    if not volatile:
+        return emit("load", pointer, *masks)
+    emit_inst("fence", order="volatile")
+    found = emit("load", pointer, *masks)
+    emit_inst("fence", order="volatile")
+    return found
 
 
 def store(
@@ -163,10 +171,21 @@ def _refuse_positional_mask(name: str, base: Block, last: Any) -> None:
 
 
 def _atomic(name: str, buffer: Any, given: tuple[Any, ...], mask: Any, sem: Any, scope: Any) -> Block:
-    need_choice(name, "sem", sem, (None, "relaxed"), "atomics are relaxed on every backend: programs must not order other memory by them")
+    need_choice(name, "sem", sem, (None, "relaxed", "acquire", "release", "acq_rel"))
     need_choice(name, "scope", scope, (None, "gpu", "cta", "sys"))
     pointer, written = _target(name, buffer, *given)
-    return emit(name, pointer, *written, *_masks(name, mask, pointer))
+    masks = _masks(name, mask, pointer)
+    return _ordered(sem, lambda: emit(name, pointer, *written, *masks))
+
+
+def _ordered(sem: str | None, act: Callable[[], Block]) -> Block:
+    """An atomic between the fences of its order."""
+    if sem in ("release", "acq_rel"):
+        emit_inst("fence", order="release")
+    found = act()
+    if sem in ("acquire", "acq_rel"):
+        emit_inst("fence", order="acquire")
+    return found
 
 
 def atomic_add(
@@ -230,3 +249,32 @@ def atomic_cas(
 ) -> Block:
     """memory = value where it holds exactly the bits of `expected`, as one step; returns the old value (0 where the mask is off)."""
     return _atomic("atomic_cas", buffer, (offsets, expected, value), mask, sem, scope)
+
+
+def atomic_load(buffer: Block, offsets: Operand | None = None, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None) -> Block:
+    """What memory holds now, as one step (0 where the mask is off); `sem` is "relaxed" or "acquire"."""
+    need_choice("atomic_load", "sem", sem, (None, "relaxed", "acquire"))
+    pointer = address("atomic_load", buffer, offsets)
+    return _atomic("atomic_cas", pointer, (0, 0, _MISSING), mask, sem, scope)  # nothing changes where 0 becomes 0
+
+
+def atomic_store(
+    buffer: Block, offsets: Operand, value: Operand = _MISSING, mask: Operand | None = None, *, sem: str | None = None, scope: str | None = None
+) -> None:
+    """memory = value as one step; `sem` is "relaxed" or "release"."""
+    need_choice("atomic_store", "sem", sem, (None, "relaxed", "release"))
+    _atomic("atomic_xchg", buffer, (offsets, value), mask, sem, scope)
+
+
+def atomic_poll(
+    buffer: Block, offsets: Operand, expected: Operand = _MISSING, timeout_ns: Operand | None = None, *, sem: str = "acquire", scope: str | None = None
+) -> Block:
+    """Wait until an integer in memory is `expected`; true if it was, false after `timeout_ns`. Wait for what programs with smaller ids write: others may not have started."""
+    need_choice("atomic_poll", "sem", sem, ("relaxed", "acquire"))
+    need_choice("atomic_poll", "scope", scope, (None, "gpu", "cta", "sys"))
+    if current("atomic_poll").mode == "thread":
+        raise Unsupported("mk.atomic_poll in a thread kernel: threads that wait for each other would never arrive", hint="poll in a kernel of blocks (mk.arange)", loc=current().here())
+    pointer, (wanted,) = _target("atomic_poll", buffer, offsets, expected)
+    timeout = as_block(FOREVER if timeout_ns is None else timeout_ns, "the timeout of atomic_poll")
+    limit = spread(values.cast_to(timeout, dtypes.u64), pointer.shape)
+    return _ordered(sem, lambda: emit("atomic_poll", pointer, wanted, limit))

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from eas.base import config
-from eas.base.errors import EasError, KernelError, LaunchError
+from eas.base.errors import EasError, KernelError, LaunchError, Unsupported
 from eas.base.locks import new_lock
 from eas.runtime import Lane, Mark, Runtime
 from eas.runtime.at_exit import finish_before_exit
@@ -28,7 +28,7 @@ from eas.runtime.gpu.launch import MetalCode
 from eas.runtime.gpu.memory import MetalMemory, Place, Staged, address_of
 from eas.runtime.launch_queue import raise_all
 from eas.runtime.launch_settings import setting_now
-from eas.schedule.gpu.target import MetalTarget, newest_language
+from eas.schedule.gpu.target import NEEDED_MACOS, MetalTarget, newest_language
 
 EXTENSION = "eas._metal"
 BUILD = "python tools/build_metal_ext.py"
@@ -258,9 +258,20 @@ class MetalDevice(Runtime):
             with self._lock:
                 found = self._plans.get(key)
                 if found is None:
+                    need_language(name, language)
                     pipeline = metal.compile(key[0], name, language=language, math_mode=key[1])
                     found = self._plans[key] = metal.Plan(pipeline, slots, constants_index, (threads, 1, 1))
         return found
+
+
+def need_language(name: str, language: str) -> None:
+    """Refuse a text that is newer than the system."""
+    macos = platform.mac_ver()[0]
+    if macos and NEEDED_MACOS[language] > int(macos.partition(".")[0]):
+        raise Unsupported(
+            f"kernel {name} orders memory between programs, which needs Metal {language} of macOS {NEEDED_MACOS[language]}; this is macOS {macos}",
+            hint='use sem="relaxed" atomics only, or run it on the CPU',
+        )
 
 
 class _UntilExit:

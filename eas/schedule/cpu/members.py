@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from eas.base.types import Type
 from eas.ir import Inst, Region, Trait, Value
+from eas.ops.atomic import number_of_values
 from eas.schedule.cpu.addresses import first_address
 from eas.schedule.cpu.elements import I32, Elements, Index, first_lane
 from eas.schedule.cpu.masks import conjuncts
@@ -29,7 +30,7 @@ def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 def mask_of(inst: Inst) -> Value | None:
     if inst.op.name in ("load", "histogram"):
         return inst.operands[1] if len(inst.operands) > 1 else None
-    if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and inst.op.name != "atomic_cas"):
+    if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and number_of_values(inst.op) == 1):
         return inst.operands[2] if len(inst.operands) > 2 else None
     return None
 
@@ -128,7 +129,7 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 
 
 def _atomic(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
-    count = 3 if inst.op.name == "atomic_cas" else 2
+    count = 1 + number_of_values(inst.op)
     operands = [elements.at(v, index) for v in inst.operands[:count]]
     mask = mask_at(elements, inst.operands[count] if len(inst.operands) > count else None, index)
     extra = [] if mask is None else [mask]

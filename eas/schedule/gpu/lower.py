@@ -54,6 +54,8 @@ class LaneLowering(Lanes):
             lower_nest(self, inst)
         elif name in CONTROL:
             self._control(inst)
+        elif name == "fence":
+            self._fence(inst["order"])
         elif name == "device_print" or any(v.shape for v in (*inst.operands, *inst.outs)):
             self._block_statement(inst)
         elif inst.op.has(Trait.WRITES) or (inst.op.has(Trait.EFFECT) and name != "assume"):
@@ -66,6 +68,13 @@ class LaneLowering(Lanes):
             self.formula(inst)
             return
         lower_cut(self, inst)
+
+    def _fence(self, order: str) -> None:
+        """The first thread does the atomic; all have written before it, or read after it."""
+        meeting = [("sync", {"spaces": ("device",)})] if self.threads > 1 else []
+        fence = [("fence", {"order": order})]
+        for name, attrs in fence + meeting if order == "release" else meeting + fence:
+            self.e.inst(name, [], attrs)
 
     def _once(self, inst: Inst) -> None:
         """An effect of the program: the first thread does it; what it returns is told to all."""

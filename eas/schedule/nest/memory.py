@@ -40,13 +40,14 @@ class NestMemory:
     def __init__(self, base_of: Callable[[Value], Arg | Value], offset_of: Callable[[Value], Value | None]) -> None:
         self._base_of, self._offset_of = base_of, offset_of
         self._read, self._written = _Pointers(), _Pointers()
-        self._has_order = self._has_atomics = False
+        self._has_order = self._has_atomics = self._has_accesses = False
 
     def add(self, member: Inst) -> None:
         for inst in with_inner(member):
             self._has_order |= inst.op.name in _ORDERED
             self._has_atomics |= inst.op.has(Trait.ATOMIC)
             if touches(inst):
+                self._has_accesses = True
                 kind = self._written if inst.op.has(Trait.WRITES) else self._read
                 for pointer in _pointers(inst):
                     kind.add(pointer, self._base_of(pointer), self._offset_of(pointer))
@@ -60,6 +61,8 @@ class NestMemory:
             return True
         if inst.op.has(Trait.ATOMIC) and self._has_atomics:
             return True
+        if inst.op.name == "fence":
+            return self._has_accesses
         if not touches(inst):
             return False
         kinds = (self._written, self._read) if inst.op.has(Trait.WRITES) else (self._written,)

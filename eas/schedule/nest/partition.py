@@ -31,6 +31,7 @@ CUTS = frozenset(
         "histogram",
         "barrier",
         "device_print",
+        "fence",
         "mma",
         "mma_store",
         "mma_zero",

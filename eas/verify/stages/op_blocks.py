@@ -115,8 +115,17 @@ def swap_kernel(cells, expected, new, found, n):
     mk.store(found, i, mk.atomic_cas(cells, i, mk.load(expected, i, mask), mk.load(new, i, mask), mask=mask), mask)
 
 
+@kernel
+def order_kernel(flag, x, n):
+    """Each program waits for the one before it, and changes what that one has left."""
+    p, i = mk.program_id(0), mk.arange(0, 64)
+    mk.atomic_poll(flag, 0, p)
+    mk.store(x, i, mk.load(x, i, i < n) * 3 + p, i < n)
+    mk.atomic_store(flag, 0, p + 1, sem="release")
+
+
 def _atomic_cases(known: tuple[DType, ...]) -> Iterator[Case]:
-    n, names = 150, [op for op in TABLE if op.startswith("atomic_") and op != "atomic_cas"]
+    n, names = 150, [op for op in TABLE if op.startswith("atomic_") and op not in ("atomic_cas", "atomic_poll")]
     for dtype in known:
         for op in names:
             if dtype not in TABLE[op].dtypes:
@@ -128,6 +137,8 @@ def _atomic_cases(known: tuple[DType, ...]) -> Iterator[Case]:
             cells = small(dtype, n, 3)
             args = (argument(cells, dtype), argument(np.where(np.arange(n) % 2, cells, 1), dtype), argument(small(dtype, n, 5), dtype), blank(n, dtype), n)
             yield Case(("atomic_cas",), dtype, swap_kernel, args, {0: (dtype, 0.0), 3: (dtype, 0.0)}, 3, {}, ("cells", "found"))
+        if dtype in TABLE["atomic_poll"].dtypes:
+            yield Case(("fence", "atomic_poll"), dtype, order_kernel, (argument(np.zeros(1), dtype), argument(np.arange(50), dtypes.i32), 50), {1: (dtypes.i32, 0.0)}, 9)
 
 
 # --- simdgroups -----------------------------------------------------------------------------------
