@@ -78,7 +78,7 @@ _HOMES = {
     ],
     "eas.tensor",
 )  # fmt: skip
-_MODULES = ("dtypes", "lib", "mk", "runtime")
+_MODULES = ("dtypes", "lib", "mk", "runtime", "triton")
 
 __all__ = [
     "CompiledKernel",

@@ -1,4 +1,4 @@
-"""The command line: `python -m eas demo | show | msl | bench | doctor | env | sim | verify | --version`."""
+"""The command line: `python -m eas demo | show | msl | bench | doctor | env | sim | triton | verify | --version`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("env", help="the environment variables and their values")
     sim = commands.add_parser("sim", help="the kernels of a Metal text, listed or run on this computer")
     verify = commands.add_parser("verify", help="whether all that eas promises holds on this machine: a table, a JSON file and a page")
-    own = {"sim": sim, "verify": verify, "demo": commands.add_parser("demo", help="one kernel on this machine: its speed, its Metal text, an error; a few seconds")}
+    triton = commands.add_parser("triton", help="run a Python program whose `import triton` finds eas.triton")
+    own = {"sim": sim, "triton": triton, "verify": verify, "demo": commands.add_parser("demo", help="one kernel on this machine: its speed, its Metal text, an error; a few seconds")}
     for name, text in (("show", "a kernel as it was compiled: arguments, accesses, IR"), ("msl", "the Metal text of a kernel"), ("bench", "how long a launch of a kernel takes")):
         own[name] = commands.add_parser(name, help=f"{text}; python -m eas {name} file.py:kernel")
     asked = list(sys.argv[1:] if argv is None else argv)
@@ -43,7 +44,7 @@ def _run_of(command: str, parsers: dict[str, argparse.ArgumentParser]) -> Callab
     """What runs a command with options of its own, which are added; the other commands must not wait for its modules."""
     if command not in parsers:
         return None
-    module = importlib.import_module({"sim": "eas.metal_sim.command", "verify": "eas.verify.command", "demo": "eas.command_line.demo"}.get(command, "eas.command_line.kernels"))
+    module = importlib.import_module({"sim": "eas.metal_sim.command", "triton": "eas.command_line.triton", "verify": "eas.verify.command", "demo": "eas.command_line.demo"}.get(command, "eas.command_line.kernels"))
     module.add_arguments(parsers[command])
     run: Callable[[argparse.Namespace], int] = module.run
     return run

@@ -33,6 +33,9 @@ def callee(fn: Any, hooks: Hooks) -> Any:
     inner = getattr(fn, "__eas_kernel_function__", None)
     if inner is not None:  # a kernel used as a helper of another one
         return callee(inner, hooks)
+    own = getattr(fn, "__eas_hooks__", hooks) if isinstance(fn, FunctionType) else hooks
+    if own is not hooks:  # of another language
+        return own.call(fn)
     if isinstance(fn, functools.partial):
         return functools.partial(callee(fn.func, hooks), *fn.args, **fn.keywords)
     if isinstance(fn, (FunctionType, MethodType)) and _is_rewritable(fn):

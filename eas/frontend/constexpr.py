@@ -25,7 +25,7 @@ def is_constexpr(annotation: object) -> bool:
     """Also under `from __future__ import annotations`, where annotations are strings."""
     if isinstance(annotation, str):
         return annotation.split("[")[0].split(".")[-1].strip() == "constexpr"
-    return annotation is constexpr
+    return annotation is constexpr or getattr(annotation, "__eas_constexpr__", False) is True
 
 
 class Static(NamedTuple):

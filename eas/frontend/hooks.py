@@ -37,6 +37,7 @@ from eas.frontend.state import (
     join,
     shown_name,
 )
+from eas.frontend.syntax.rewrite import Spelling
 from eas.frontend.trace_switch import trace_switch
 from eas.frontend.values import (
     Undefined,
@@ -56,6 +57,8 @@ _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operato
 
 class TracingHooks:
     """The hooks of a trace; stateless, the builder is the current one."""
+
+    spell: Spelling | None = None
 
     # --- branches ---------------------------------------------------------------------------
 
@@ -180,9 +183,13 @@ class TracingHooks:
             if word in ("in", "not in"):
                 found = self.in_(a, b)
                 return found if word == "in" else self.not_(found)
-            return _COMPARE[word](a, b)
+            return self.related(word, a, b)
 
         return self.and_(*(functools.partial(link, i) for i in range(len(links))))
+
+    def related(self, word: str, a: Any, b: Any) -> Any:
+        """One link of a chain of comparisons."""
+        return _COMPARE[word](a, b)
 
     def in_(self, item: Any, container: Any) -> Any:
         if isinstance(container, (Block, RuntimeRange)):

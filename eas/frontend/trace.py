@@ -37,12 +37,13 @@ def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: 
     for given in arguments.values():
         if isinstance(given, Static):
             dependencies.add_value(given.value)
-    rewritten = rewrite(fn, HOOKS)
+    hooks = getattr(fn, "__eas_hooks__", HOOKS)  # of its language
+    rewritten = rewrite(fn, hooks)
     builder = Builder(fn.__name__, math)
     code = _function(fn).__code__
     if not rewritten.rewritten:
         builder.not_rewritten[code] = rewritten.reason
-    builder.helper = HOOKS.call
+    builder.helper = hooks.call
     builder.on_helper = lambda helper: dependencies.add(helper, is_made_here=helper in builder.made)
     with builder.active():
         values = {name: a.value if isinstance(a, Static) else Block(builder.add_arg(name, a)) for name, a in arguments.items()}

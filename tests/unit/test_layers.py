@@ -29,6 +29,7 @@ lazy
 tensor
 torch
 lib
+triton
 testing
 __init__ __main__ errors dtypes verify command_line
 """

@@ -20,7 +20,7 @@ _DEPTH = 6
 _MAX_ARRAY_NBYTES = 1 << 20
 _PURE = ("math", "cmath", "_operator")  # libraries of C whose functions depend on their arguments only
 # What the language itself is made of; whatever else of eas a kernel calls may read settings.
-_OURS = ("eas.mk.", "eas.base.dtypes.", "eas.frontend.")
+_OURS = ("eas.mk.", "eas.base.dtypes.", "eas.frontend.", "eas.triton.language.")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 # They read or tell what is outside of the function, or depend on the process.
 _IMPURE = frozenset({
@@ -57,7 +57,7 @@ class Walk:
             return self._container(value, depth - 1)
         if isinstance(value, FunctionType):
             return self._function(value)
-        if kind.__module__ in ("eas.kernel", "eas.tools.autotune") and hasattr(value, "__eas_kernel_function__"):
+        if kind.__module__.startswith("eas.") and hasattr(value, "__eas_kernel_function__"):
             return f"kernel {self.value(value.__eas_kernel_function__, depth - 1)}"
         return _leaf(value)
 
@@ -113,7 +113,8 @@ class Walk:
 
     def _description(self, fn: FunctionType) -> str:
         defaults = self.value((fn.__defaults__, fn.__kwdefaults__))
-        return f"{(fn.__module__, fn.__qualname__, fn.__name__)!r} {_digest(fn.__code__)} {defaults}"
+        language = type(getattr(fn, "__eas_hooks__", None)).__name__
+        return f"{(fn.__module__, fn.__qualname__, fn.__name__)!r} {language} {_digest(fn.__code__)} {defaults}"
 
     def _check_module(self, module: ModuleType, names: set[str]) -> None:
         """Refuse a module that may give what `dependencies` does not record."""
@@ -146,6 +147,8 @@ def _leaf(value: object) -> str:
     """A value without parts."""
     if isinstance(value, DType):
         return f"dtype {value.name}"
+    if type(value).__module__.startswith("eas.") and hasattr(value, "__eas_key__"):
+        return f"{type(value).__qualname__} {value.__eas_key__}"
     if isinstance(value, np.dtype) and value.metadata is None:
         return f"np.dtype {value.str} {value.descr if value.names else ''}"
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":

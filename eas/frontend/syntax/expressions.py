@@ -11,6 +11,7 @@ from eas.frontend.syntax.nodes import (
     first_parameter,
     hook,
     is_hidden,
+    is_hook,
     literal,
     load,
     located,
@@ -84,6 +85,8 @@ class Expressions(LeftFirst, ast.NodeTransformer):
             self.generic_visit(node)
             return node
         self.generic_visit(node)
+        if is_hook(callee):
+            return node
         _start_at_method_name(node, callee)
         node.func = located(hook("call", node.func), callee)
         return node

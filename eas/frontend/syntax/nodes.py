@@ -116,8 +116,13 @@ def hook(method: str, *args: ast.expr) -> ast.Call:
 def flatten_hooks(tree: ast.AST) -> None:
     """Give each `__eas__.method` one line: CPython reports a method call at its name's last line."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and _is_hooks(node.value):
+        if isinstance(node, ast.Attribute) and is_hook(node):
             node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
+
+
+def is_hook(node: ast.AST) -> bool:
+    """Whether a node is `__eas__.method`."""
+    return isinstance(node, ast.Attribute) and _is_hooks(node.value)
 
 
 def _is_hooks(node: ast.expr) -> bool:

@@ -37,6 +37,7 @@ State = tuple[object, ...]
 Names = tuple[str, ...]
 Thunk = Callable[[], object]
 Body = Callable[..., State]
+Spelling = Callable[[ast.FunctionDef], None]
 
 _SUSPENDS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _FUTURES = 0x1FE0000  # CO_FUTURE_DIVISION .. CO_FUTURE_ANNOTATIONS, which compile() takes as flags
@@ -45,6 +46,10 @@ _OUTER = "__eas_outer__"
 
 class Hooks(Protocol):
     """What rewritten code calls. Bodies map state to state; `stop` indexes a flag in the state."""
+
+    @property
+    def spell(self) -> Spelling | None:
+        """What the language does to a function's syntax before its control flow is rewritten."""
 
     def if_(
         self, test: object, then: Body, orelse: Body | None, names: Names, state: State
@@ -90,8 +95,8 @@ class _Compiled:
     refusal: UnsupportedPython | None = None
 
 
-# By identity: code objects of equal text in different files compare equal.
-_compiled: dict[int, _Compiled] = {}
+# By identity, since code objects of equal text in different files compare equal, and by language.
+_compiled: dict[tuple[int, Spelling | None], _Compiled] = {}
 
 
 def rewrite(fn: Callable[..., object], hooks: Hooks) -> Rewritten:
@@ -104,7 +109,7 @@ def rewrite(fn: Callable[..., object], hooks: Hooks) -> Rewritten:
         return Rewritten(fn, False, "not a Python function")
     if HOOKS in fn.__code__.co_freevars:
         return Rewritten(fn)
-    known = _compiled.get(id(fn.__code__)) or _remember(fn)
+    known = _compiled.get((id(fn.__code__), hooks.spell)) or _remember(fn, hooks.spell)
     if known.refusal is not None:
         raise UnsupportedPython(
             known.refusal.message, hint=known.refusal.hint, loc=known.refusal.loc
@@ -114,18 +119,18 @@ def rewrite(fn: Callable[..., object], hooks: Hooks) -> Rewritten:
     return Rewritten(_rebuild(fn, known.code, hooks))
 
 
-def _remember(fn: FunctionType) -> _Compiled:
-    key = id(fn.__code__)
+def _remember(fn: FunctionType, spell: Spelling | None) -> _Compiled:
+    key = (id(fn.__code__), spell)
     forget = _compiled.pop  # bound now: at exit the module may be gone
     live = weakref.ref(fn.__code__, lambda _: forget(key, None))
     try:
-        known = _Compiled(live, *_compile(fn))
+        known = _Compiled(live, *_compile(fn, spell))
     except UnsupportedPython as refusal:
         known = _Compiled(live, None, refusal=refusal.with_traceback(None))
     return _compiled.setdefault(key, known)
 
 
-def _compile(fn: FunctionType) -> tuple[CodeType | None, str]:
+def _compile(fn: FunctionType, spell: Spelling | None) -> tuple[CodeType | None, str]:
     live = fn.__code__
     if live.co_name == "<lambda>":
         return None, "a lambda is traced as it is"
@@ -136,16 +141,18 @@ def _compile(fn: FunctionType) -> tuple[CodeType | None, str]:
         return None, reason
     error = too_deep(found.node, live.co_filename)  # now: the steps below change the tree
     try:
-        code = _named_as_user_wrote(_functional(found, live), live.co_name)
+        code = _named_as_user_wrote(_functional(found, live, spell), live.co_name)
     except RecursionError:
         raise error from None
     return code.replace(co_qualname=live.co_qualname), ""
 
 
-def _functional(found: Definition, live: CodeType) -> CodeType:
+def _functional(found: Definition, live: CodeType, spell: Spelling | None) -> CodeType:
     """The code of a definition after its control flow became calls of hooks."""
     fold_chains(found.node)
     refuse_unsupported(found.node, live.co_filename)
+    if spell is not None:
+        spell(found.node)
     hidden = HiddenNames()
     make_functional(found.node, hidden)
     cut_long_chains(found.node, hidden)

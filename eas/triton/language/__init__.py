@@ -1,0 +1,155 @@
+"""`triton.language`: what a Triton kernel may say. `core`, `standard`, `math`, `random` and `extra` have it too, as upstream."""
+
+# As a table the names fit on a page.
+# ruff: noqa: F401
+# fmt: off
+from __future__ import annotations
+
+from builtins import slice, tuple
+
+from eas.frontend.block import Block as tensor
+from eas.triton.language import core, extra, math, random, standard, target_info
+from eas.triton.language.boxes import advance, make_block_ptr
+from eas.triton.language.creation import (
+    arange,
+    assume,
+    bitonic_merge,
+    broadcast,
+    broadcast_to,
+    cast,
+    cat,
+    cdiv,
+    condition,
+    debug_barrier,
+    device_assert,
+    device_print,
+    expand_dims,
+    flip,
+    full,
+    gather,
+    histogram,
+    interleave,
+    join,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    permute,
+    program_id,
+    range,
+    ravel,
+    reshape,
+    sort,
+    split,
+    squeeze,
+    static_assert,
+    static_print,
+    static_range,
+    swizzle2d,
+    topk,
+    trans,
+    unsqueeze,
+    view,
+    where,
+    zeros,
+    zeros_like,
+)
+from eas.triton.language.descriptors import make_tensor_descriptor, tensor_descriptor
+from eas.triton.language.folding import (
+    argmax,
+    argmin,
+    associative_scan,
+    cumprod,
+    cumsum,
+    max,
+    min,
+    reduce,
+    reduce_or,
+    softmax,
+    sum,
+    xor_sum,
+)
+from eas.triton.language.math import (
+    abs,
+    add,
+    ceil,
+    clamp,
+    cos,
+    div_rn,
+    erf,
+    exp,
+    exp2,
+    fdiv,
+    floor,
+    fma,
+    log,
+    log2,
+    maximum,
+    minimum,
+    mul,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    sqrt_rn,
+    sub,
+    umulhi,
+)
+from eas.triton.language.meaning import to_tensor
+from eas.triton.language.memory import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    load_tensor_descriptor,
+    store,
+    store_tensor_descriptor,
+)
+from eas.triton.language.products import dot, dot_scaled
+from eas.triton.language.random import (
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
+    uint_to_uniform_float,
+)
+from eas.triton.language.refused import inline_asm_elementwise, map_elementwise
+from eas.triton.language.types import (
+    TRITON_MAX_TENSOR_NUMEL,
+    PropagateNan,
+    bfloat16,
+    block_type,
+    const,
+    constexpr,
+    constexpr_type,
+    dtype,
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    float64,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pi32_t,
+    pointer_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

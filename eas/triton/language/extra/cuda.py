@@ -1,0 +1,7 @@
+"""`triton.language.extra.cuda`: the library of functions under the name of another device."""
+
+from __future__ import annotations
+
+from eas.triton.language.extra import libdevice
+
+__all__ = ["libdevice"]

@@ -1,0 +1,1 @@
+"""`triton.tools`: descriptors of tensors on the host."""
