@@ -39,6 +39,33 @@ def test_division_by_a_number(backend, dtype):
 
 
 @eas.kernel
+def divide_by_loaded_kernel(x, divisors, quotients, rests, K: mk.constexpr, BLOCK: mk.constexpr):
+    offs = mk.arange(0, BLOCK)
+    values = mk.load(x, offs)
+    for k in range(K):
+        divisor = mk.load(divisors, k)
+        mk.store(quotients, k * BLOCK + offs, values // divisor)
+        mk.store(rests, k * BLOCK + offs, values % divisor)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.uint32, np.uint64])
+def test_division_by_a_number_that_only_the_launch_knows(backend, dtype):
+    """Divisors with the highest bit set are negative only where the type is signed."""
+    info = np.iinfo(dtype)
+    ends = sorted({info.min, info.min + 1, info.max, info.max - 1, info.max // 2 + 1, info.max // 2, info.max // 3, 0, 1, 2, 3, 7, *((-1, -2, -7) if info.min else ())})
+    divisors = np.array(ends, dtype)
+    x = np.random.default_rng(1).integers(info.min, info.max, N, dtype=dtype, endpoint=True)
+    x[: len(ends)] = ends
+    quotients, rests = (np.empty((len(divisors), N), dtype) for _ in range(2))
+    launch(backend, divide_by_loaded_kernel, x, divisors, quotients, rests, grid=1, K=len(divisors), BLOCK=N)
+    size = 1 << info.bits
+    for divisor, *got in zip(ends, quotients, rests, strict=True):
+        exact = [(int(v) // divisor % size, int(v) % divisor % size) if divisor else (0, 0) for v in x]
+        found = [tuple(int(v) % size for v in pair) for pair in zip(*got, strict=True)]
+        assert found == exact, f"by {divisor}"
+
+
+@eas.kernel
 def divide_by_lane_kernel(x, quotients, BLOCK: mk.constexpr):
     offs = mk.arange(0, BLOCK)
     mk.store(quotients, offs, mk.load(x, offs) // offs)
