@@ -20,6 +20,7 @@ from eas.analysis.program import (
     touches_memory,
     uses,
     value_names,
+    with_inner,
     writes,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "touches_memory",
     "uses",
     "value_names",
+    "with_inner",
     "writes",
 ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from eas.base.errors import Unsupported
 from eas.base.types import Shape
 from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, Value, walk
 from eas.ir.text import Names
+from eas.ops import Op
 
 Producers = Mapping[Value, Inst]
 HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
@@ -71,16 +73,27 @@ def block_lengths(module: IRModule) -> tuple[int, ...]:
 # --- memory -----------------------------------------------------------------------------------
 
 
+def with_inner(inst: Inst) -> Iterator[Inst]:
+    """An instruction and those in its regions."""
+    yield inst
+    for region in inst.regions:
+        yield from walk(region)
+
+
 def touches_memory(inst: Inst) -> bool:
     return inst.op.has(Trait.READS) or inst.op.has(Trait.WRITES)
 
 
 def mask_of(inst: Inst) -> Value | None:
     """The mask operand of an instruction that has one."""
-    names = [name.strip(" ?") for name in inst.op.operands.split(",")]
-    if "mask" not in names or names.index("mask") >= len(inst.operands):
-        return None
-    return inst.operands[names.index("mask")]
+    at = _mask_position(inst.op)
+    return inst.operands[at] if at is not None and at < len(inst.operands) else None
+
+
+@cache
+def _mask_position(op: Op) -> int | None:
+    names = [name.strip(" ?") for name in op.operands.split(",")]
+    return names.index("mask") if "mask" in names else None
 
 
 def writes(module: IRModule) -> tuple[str, ...]:

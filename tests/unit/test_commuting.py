@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from eas.analysis.commuting import neutral_element
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Region, Value, make
 from eas.ops import Call, evaluate
-from eas.schedule.nest.commuting import neutral_element
 
 BOOL = Type(dtypes.bool_)
 NUMBERS = [-3, -1, 0, 1, 2, 4, 9]

@@ -34,6 +34,16 @@ testing
 __init__ __main__ errors dtypes verify command_line
 """
 
+# The same for what stands in the folder `schedule`.
+SCHEDULE_ORDER = """
+target kinds
+rewrite
+nest
+elements
+cpu | gpu
+__init__ cpu_steps gpu_steps
+"""
+
 # path:function -> why it is one idea although it is long; empty is the goal.
 LONG_FUNCTIONS: dict[str, str] = {}
 LONG_FILES: dict[str, str] = {}
@@ -50,7 +60,7 @@ def _places(order: str) -> dict[str, tuple[int, int]]:
     }
 
 
-PLACES = _places(ORDER)
+PLACES, SCHEDULE_PLACES = _places(ORDER), _places(SCHEDULE_ORDER)
 FILES = sorted(EAS.rglob("*.py"))
 
 
@@ -94,10 +104,8 @@ def _imports(path: Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, unit  # type: ignore[attr-defined]  # every node with names has a line
 
 
-def _may_import(importer: str, imported: str) -> bool:
-    if importer == imported:
-        return True
-    return PLACES[imported][0] < PLACES[importer][0] or PLACES[imported] == PLACES[importer]
+def _may_import(importer: str, imported: str, places: dict[str, tuple[int, int]] = PLACES) -> bool:
+    return importer == imported or places[imported][0] < places[importer][0] or places[imported] == places[importer]
 
 
 def _parse(path: Path) -> ast.Module:
@@ -152,6 +160,17 @@ def test_order_says_who_may_import_whom(importer, imported, allowed):
 def test_every_form_of_import_is_seen(source, names):
     seen = [n for node in ast.walk(ast.parse(source)) for n in _imported_names(node, ["eas", "runtime"])]
     assert seen == names
+
+
+def test_folders_of_schedule_stack():
+    """Rewrites of block IR know no nests, the partition knows no lanes, and the two targets do not know each other."""
+    edges = {(a.split(".")[2], b.split(".")[2]) for a, found in _graph().items() for b in found if a.count(".") > 1 and b.count(".") > 1 and a.startswith("eas.schedule.") and b.startswith("eas.schedule.")}
+    assert sorted(edge for edge in edges if not _may_import(*edge, SCHEDULE_PLACES)) == []
+
+
+@pytest.mark.parametrize(("importer", "imported", "allowed"), [("gpu", "cpu", False), ("cpu", "gpu", False), ("rewrite", "nest", False), ("nest", "rewrite", True), ("cpu", "elements", True)])
+def test_order_of_schedule_says_who_may_import_whom(importer, imported, allowed):
+    assert _may_import(importer, imported, SCHEDULE_PLACES) is allowed
 
 
 def _module_name(path: Path) -> str:

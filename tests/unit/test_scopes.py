@@ -9,11 +9,11 @@ import eas
 from eas import mk
 from eas.ir.text import parse_module
 from eas.schedule.cpu.lower import ProgramLowering
+from eas.schedule.elements.scopes import ScopedTable, Scopes
+from eas.schedule.elements.statements import Statements
 from eas.schedule.gpu.lanes import NotVectors, Plan
 from eas.schedule.gpu.lower import LaneLowering
 from eas.schedule.gpu.target import DEFAULT
-from eas.schedule.nest.scopes import ScopedTable, Scopes
-from eas.schedule.nest.statements import Statements
 
 
 def test_a_table_is_what_it_was_before_the_scope():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from eas.analysis import mask_of
 from eas.base.errors import Unsupported
 from eas.codegen.msl import atomics as msl_atomics
 from eas.codegen.msl import log as msl_log
@@ -18,7 +19,7 @@ from eas.ir import Inst, Value
 
 def _load(m: MslEmitter, inst: Inst) -> None:
     """Masked-off lanes touch nothing: the choice stands around the access."""
-    pointer, mask = inst.operands[0], inst.operands[1] if len(inst.operands) > 1 else None
+    pointer, mask = inst.operands[0], mask_of(inst)
     element = msl_vectors.element(m, pointer, mask)
     if mask is None or mask in m.held:
         m.define(inst, element)

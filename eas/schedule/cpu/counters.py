@@ -7,8 +7,8 @@ import math
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value, make
-from eas.schedule.cpu.elements import Elements, Index, Slot
 from eas.schedule.cpu.lowering import Lowering
+from eas.schedule.elements.elements import Elements, Index, Slot
 
 # Copies of the counters, so that equal neighbours do not wait for each other, and the keys per counter that pay for them.
 _COPIES = ((16, 8), (8, 8), (4, 1), (2, 1))

@@ -7,11 +7,10 @@ from typing import Any
 
 from eas.base.types import Type
 from eas.ir import Inst, Value, walk
-from eas.schedule.cpu.addresses import first_address
-from eas.schedule.cpu.elements import Elements, Index, Known, axes
-from eas.schedule.cpu.masks import I64, Conjunct, conjuncts
-from eas.schedule.cpu.members import takes_masks
-from eas.schedule.cpu.tails import nothing
+from eas.schedule.elements.addresses import first_address
+from eas.schedule.elements.elements import Elements, Index, Known, axes, nothing
+from eas.schedule.elements.masks import I64, Conjunct, conjuncts
+from eas.schedule.elements.members import takes_masks
 from eas.schedule.target import CpuTarget
 
 

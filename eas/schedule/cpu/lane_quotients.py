@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I32, I64, Elements, Emitter, Index, first_lane, has_lanes
+from eas.schedule.elements.elements import I32, I64, Elements, Emitter, Index, first_lane, has_lanes
 from eas.schedule.rewrite.natural_divisions import may_wrap
 
 _SCALE = 16  # bits: t * (2^16 // w + 1) >> 16 is t // w where t * w < 2^16

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from eas.ir import Inst, IRModule, Value
 from eas.schedule.cpu.cuts import lower_cut
-from eas.schedule.cpu.elements import Slot
 from eas.schedule.cpu.loops.around import copy_loops, lower_nest
 from eas.schedule.cpu.lowering import Lowering, ProgramFacts
 from eas.schedule.cpu.turned_nests import lower_turned_nest, turned_nests
-from eas.schedule.nest.partition import CONTROL
+from eas.schedule.elements.elements import Slot
+from eas.schedule.kinds import CONTROL
 from eas.schedule.target import CpuTarget
 
 

@@ -11,19 +11,21 @@ from eas.base import dtypes
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Trait, Value, walk
-from eas.schedule.cpu.elements import I32, Context, Elements, Emitter, Index, Known, Slot
 from eas.schedule.cpu.lane_quotients import divided
-from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.next_program import NextProgram
-from eas.schedule.cpu.tails import (
-    Tail,
-    TailValues,
-    can_end_early,
-    fill_tail,
+from eas.schedule.cpu.tails import Tail, TailValues, can_end_early, fill_tail, readers_know_tails
+from eas.schedule.elements.elements import (
+    I32,
+    Context,
+    Elements,
+    Emitter,
+    Index,
+    Known,
+    Slot,
     nothing,
-    readers_know_tails,
 )
-from eas.schedule.nest.statements import Statements
+from eas.schedule.elements.masks import Bounds
+from eas.schedule.elements.statements import Statements
 from eas.schedule.target import CpuTarget
 
 _MANY_NESTS = 32

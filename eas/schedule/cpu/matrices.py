@@ -10,10 +10,10 @@ from eas.base.trampoline import reached
 from eas.base.types import Type
 from eas.ir import Inst, Value, make
 from eas.ops.simd import LANES
-from eas.schedule.cpu.elements import Elements, Index, Slot
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import cast, loop
-from eas.schedule.nest.statements import formula
+from eas.schedule.elements.elements import Elements, Index, Slot
+from eas.schedule.elements.statements import formula
 
 _TABLE_WORDS = 256  # that say what is packed
 

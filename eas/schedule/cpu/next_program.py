@@ -12,7 +12,7 @@ import math
 
 from eas.analysis.motion import Direction, Term, motion_of
 from eas.ir import Inst, IRModule, Value
-from eas.schedule.cpu.elements import Elements
+from eas.schedule.elements.elements import Elements
 from eas.schedule.target import CpuTarget
 
 _AHEAD_NBYTES = 1 << 11

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Index, Slot
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import rows
-from eas.schedule.nest.statements import moved_back, moved_last
+from eas.schedule.elements.elements import Index, Slot
+from eas.schedule.elements.statements import moved_back, moved_last
 
 _LEAST_LANES = 4  # words of narrower registers are sorted as pairs of them
 _WORD = dtypes.i32.nbytes

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from eas.base.trampoline import reached
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I32, Slot
 from eas.schedule.cpu.lowering import Lowering
+from eas.schedule.elements.elements import I32, Slot
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis.combines import identity, may_reorder
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Value
 from eas.ir.rewriting import clone_region
-from eas.schedule.cpu.elements import I32, Index, Slot
 from eas.schedule.cpu.lowering import Lowering
-from eas.schedule.nest.combines import identity, inline, may_reorder
-from eas.schedule.nest.statements import moved_back, moved_last
+from eas.schedule.elements.elements import I32, Index, Slot
+from eas.schedule.elements.statements import moved_back, moved_last
 
 
 def loop(
@@ -87,7 +87,7 @@ def _scan_row(
         elements = p.elements()
         here = (*index, Index(place))
         new = [elements.at(b, here) for b in blocks]
-        merged = inline(p.e, combine, [*before, *new])
+        merged = p.e.inline(combine, [*before, *new])
         if neutral is None:
             is_first = p.e.emit("eq", i, p.e.const(0))
             merged = [p.e.emit("select", is_first, a, b) for a, b in zip(new, merged, strict=True)]
@@ -145,7 +145,7 @@ def _scan_outer(p: Lowering, inst: Inst, axis: int) -> None:
             if i is not None:
                 back = position(p.e.emit("sub", i, p.e.const(1)))
                 old = [elements.read(s, (*index[:axis], back, *tail)) for s in slots]
-                new = inline(p.e, combine, [*old, *new])
+                new = p.e.inline(combine, [*old, *new])
             for slot, value in zip(slots, new, strict=True):
                 address = elements.address(slot, here)[0]
                 p.e.inst("vstore" if width > 1 else "store", [address, value])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis.combines import IDENTITIES
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
 from eas.ops.simd import LANES
-from eas.schedule.cpu.elements import I32, Index
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.rows import cast, loop
-from eas.schedule.nest.combines import IDENTITIES
+from eas.schedule.elements.elements import I32, Index
 
 _FOLDS = {
     "sum": "add",

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.addresses import first_address
-from eas.schedule.cpu.elements import Elements, Index, first_lane
 from eas.schedule.cpu.lowering import Lowering
+from eas.schedule.elements.addresses import first_address
+from eas.schedule.elements.elements import Elements, Index, first_lane
 
 _CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
 _LIGHT = 12  # instructions

@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eas.analysis.combines import IDEMPOTENT
 from eas.base.trampoline import Definition, evaluate
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.cpu.elements import (
+from eas.schedule.elements.elements import (
     TRUE,
     Elements,
     Emitter,
@@ -24,10 +25,10 @@ from eas.schedule.cpu.elements import (
     Known,
     Place,
     Slot,
+    nothing,
     source_index,
 )
-from eas.schedule.cpu.masks import Bounds, conjuncts
-from eas.schedule.nest.combines import IDEMPOTENT
+from eas.schedule.elements.masks import Bounds, conjuncts
 from eas.schedule.target import CpuTarget
 
 _MASKS = {"store": 2, "histogram": 1}  # the operand without which nothing is written or counted
@@ -104,11 +105,6 @@ def _read_beside(region: Region, uses: dict[Value, int]) -> Iterator[Value]:
     for inst in region.body:
         if inst.op.name in ("nest", "for", "while"):
             yield from (v for v in inst.outs if len(v.shape) == 1 and beside[v] == uses.get(v, 0))
-
-
-def nothing(value: Value) -> object:
-    """The 0 of a dtype."""
-    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
 
 
 def can_end_early(extent: int, target: CpuTarget) -> bool:

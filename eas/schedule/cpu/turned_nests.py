@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.cpu.elements import Index, Slot, TurnedSlot
 from eas.schedule.cpu.lowering import Lowering
-from eas.schedule.cpu.masks import Bounds
-from eas.schedule.cpu.members import mask_of, masks_are_slow, member
+from eas.schedule.elements.elements import Index, Slot, TurnedSlot
+from eas.schedule.elements.masks import Bounds
+from eas.schedule.elements.members import masks_are_slow, member
 from eas.schedule.target import CpuTarget
 
 

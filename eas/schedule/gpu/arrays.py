@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eas.base.types import Type
 from eas.ir import Value
-from eas.schedule.cpu.elements import I32
+from eas.schedule.elements.elements import I32
 from eas.schedule.gpu.lanes import Lanes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from eas.base.types import Type
 from eas.ir import Inst, Region, Value
-from eas.schedule.cpu.elements import I32, Emitter
+from eas.schedule.elements.elements import I32, Emitter
 
 Table = np.ndarray  # int64, [registers, threads] or what broadcasts to it
 

@@ -21,7 +21,7 @@ from eas.ir import Inst, IRModule, Value, walk
 from eas.ops.simd import LANES, MMA_DTYPES
 from eas.schedule.gpu.layouts import FRAGMENT, Layout, fragment
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.nest.partition import PRODUCTS
+from eas.schedule.kinds import PRODUCTS
 
 _MATRICES = 16  # accumulators of a simdgroup
 _FEW_SIMDGROUPS = 4  # a threadgroup has as many if each then still has `_FEW_MATRICES`

@@ -9,20 +9,20 @@ from typing import Any, Self
 
 import numpy as np
 
+from eas.analysis import with_inner
 from eas.analysis.ranges import value_ranges
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Region, Value, walk
-from eas.schedule.cpu.elements import I32, Context, Elements, Index, Made, Place, Slot
-from eas.schedule.cpu.members import load_at
+from eas.schedule.elements.elements import I32, Context, Elements, Index, Made, Place, Slot
+from eas.schedule.elements.members import load_at
+from eas.schedule.elements.statements import Statements, may_overwrite
 from eas.schedule.gpu.barriers import MemoryPlaces
 from eas.schedule.gpu.code import LaneEmitter, Table, linear_columns
 from eas.schedule.gpu.fragments import dot_layouts
 from eas.schedule.gpu.layouts import Layout, blocked, scan_layouts
+from eas.schedule.gpu.rereads import rereads
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.nest.memory import with_inner
-from eas.schedule.nest.statements import Statements, may_overwrite
-from eas.schedule.rewrite.rereads import rereads
 
 _CONTEXT = Context(loads_strides=False)
 

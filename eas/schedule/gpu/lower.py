@@ -14,13 +14,13 @@ from typing import Any
 from eas.base.errors import Unsupported
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Trait, Value
-from eas.schedule.cpu.elements import Slot
+from eas.schedule.elements.elements import Slot
 from eas.schedule.gpu.cuts import lower_cut
 from eas.schedule.gpu.lanes import Lanes, LaneSlot, Plan
 from eas.schedule.gpu.matrices import move_matrices
 from eas.schedule.gpu.nests import copy_nest, lower_nest
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.nest.partition import CONTROL
+from eas.schedule.kinds import CONTROL
 
 _MAX_ROUNDS = 12
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I32, Index
+from eas.schedule.elements.elements import I32, Index
 from eas.schedule.gpu.fragments import is_power, padded_row
 from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.gpu.layouts import FRAGMENT, Layout, fragment

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from eas.base.types import Shape
 from eas.ir import Inst, Trait, Value, walk
-from eas.schedule.cpu.elements import Index
-from eas.schedule.cpu.members import member
+from eas.schedule.elements.elements import Index
+from eas.schedule.elements.members import member
 from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot, NotVectors
 from eas.schedule.gpu.layouts import Layout, contiguous
 from eas.schedule.gpu.reduce import Reduction, commutes

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eas.analysis.combines import indexed_extreme, neutrals
 from eas.base.types import Type
 from eas.ir import Inst, Region, Value
 from eas.ir.rewriting import clone_region
-from eas.schedule.cpu.elements import I32, Index
+from eas.schedule.elements.elements import I32, Index
 from eas.schedule.gpu.arrays import LaneArrays, unrolled
 from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.gpu.layouts import Layout
-from eas.schedule.nest.combines import indexed_extreme, inline, neutrals
 
 _LANE_BITS = 5
 # Combinations that the hardware has for all 32 lanes at once.
@@ -48,9 +48,9 @@ class Combiner:
     def __call__(self, a: Sequence[Value], b: Sequence[Value]) -> list[Value]:
         e = self.p.e
         if not self.flagged:
-            return inline(e, self.region, [*a, *b])
+            return e.inline(self.region, [*a, *b])
         (*first, has_first), (*second, has_second) = a, b
-        both = inline(e, self.region, [*first, *second])
+        both = e.inline(self.region, [*first, *second])
         left, right = (e.emit("ne", flag, e.const(0)) for flag in (has_first, has_second))
         values = [
             e.emit("select", left, e.emit("select", right, m, x), y)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
 from eas.base import dtypes
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I32, Index
-from eas.schedule.cpu.members import mask_at
+from eas.schedule.elements.elements import I32, Index
+from eas.schedule.elements.members import mask_at
+from eas.schedule.elements.statements import moved_back, moved_last
 from eas.schedule.gpu.lanes import LaneElements, Lanes, LaneSlot
 from eas.schedule.gpu.layouts import Layout, bits_of
-from eas.schedule.nest.statements import moved_back, moved_last
 
 
 def each_element(p: Lanes, layout: Layout, body: Callable[[LaneElements, tuple[Index, ...]], None], *, once: bool) -> None:
@@ -223,7 +224,7 @@ def _take(p: Lanes, result: Value, source: Value, numbers: LaneSlot) -> None:
 def histogram(p: Lanes, inst: Inst) -> None:
     """Counters in threadgroup memory that the threads increment atomically."""
     e, block, bins = p.e, inst.operands[0], inst["bins"]
-    mask = inst.operands[1] if len(inst.operands) > 1 else None
+    mask = mask_of(inst)
     counters = work_memory(p, bins, dtypes.i32, inst.out.hint or "bins")
 
     def clear(i: Value) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Index
+from eas.schedule.elements.elements import Index
 from eas.schedule.gpu.arrays import LaneArrays, unrolled
 from eas.schedule.gpu.lanes import Lanes, LaneSlot
 from eas.schedule.gpu.layouts import Layout, contiguous

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eas.base import dtypes
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Index
+from eas.schedule.elements.elements import Index
 from eas.schedule.gpu.lanes import Lanes
 from eas.schedule.gpu.layouts import Layout
 from eas.schedule.gpu.reduce import Reduction

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from eas.ir import Arg, Inst, Trait, Value, walk
+from eas.analysis import touches_memory, with_inner
+from eas.ir import Arg, Inst, Trait, Value
 
 _May = Callable[[Value, Value], bool]
 _ORDERED = frozenset({"device_print", "barrier", "device_assert"})  # messages appear in program order; barriers order everything
@@ -46,7 +47,7 @@ class NestMemory:
         for inst in with_inner(member):
             self._has_order |= inst.op.name in _ORDERED
             self._has_atomics |= inst.op.has(Trait.ATOMIC)
-            if touches(inst):
+            if touches_memory(inst):
                 self._has_accesses = True
                 kind = self._written if inst.op.has(Trait.WRITES) else self._read
                 for pointer in _pointers(inst):
@@ -63,7 +64,7 @@ class NestMemory:
             return True
         if inst.op.name == "fence":
             return self._has_accesses
-        if not touches(inst):
+        if not touches_memory(inst):
             return False
         kinds = (self._written, self._read) if inst.op.has(Trait.WRITES) else (self._written,)
         return any(
@@ -74,18 +75,8 @@ class NestMemory:
         )
 
 
-def with_inner(inst: Inst) -> Iterator[Inst]:
-    yield inst
-    for region in inst.regions:
-        yield from walk(region)
-
-
-def touches(inst: Inst) -> bool:
-    return inst.op.has(Trait.READS) or inst.op.has(Trait.WRITES)
-
-
 def _pointers(inst: Inst) -> list[Value]:
     return [v for v in inst.operands if v.type.is_pointer]
 
 
-__all__ = ["NestMemory", "touches", "with_inner"]
+__all__ = ["NestMemory"]

@@ -11,35 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eas.analysis import HINTS, PointerBases
+from eas.analysis import HINTS, PointerBases, with_inner
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Shape
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
+from eas.schedule.kinds import CONTROL, CUTS, FOLDS
 from eas.schedule.nest.collisions import Addresses
-from eas.schedule.nest.memory import NestMemory, with_inner
+from eas.schedule.nest.memory import NestMemory
 from eas.schedule.rewrite.element_loops import is_each, wish
 
-CONTROL = ("for", "while", "if")
-PRODUCTS = ("dot", "dot_direct", "contraction")
-# Lanes meet: the target lowers each of these on its own, from operands in memory.
-CUTS = frozenset(
-    {
-        *PRODUCTS,
-        "scan",
-        "sort",
-        "topk",
-        "histogram",
-        "barrier",
-        "device_print",
-        "fence",
-        "mma",
-        "mma_store",
-        "mma_zero",
-        "mma_select",
-    }
-)
-# Members of nests whose results are known after the nest.
-FOLDS = frozenset({"reduce", "histogram"})
 _POINTERS = HINTS | {"addptr"}
 _MOST_CARRIED = 16  # folds and scans of a nest: there are no registers for more
 # Integer ops that cost more than a trip to memory.

@@ -13,8 +13,8 @@ from dataclasses import replace
 from eas.analysis.motion import Motion, motion_of
 from eas.base.trampoline import reached
 from eas.ir import Inst, IRModule, Trait, Value, walk
+from eas.schedule.kinds import FOLDS
 from eas.schedule.nest.one_walk import is_one_walk
-from eas.schedule.nest.partition import FOLDS
 
 _LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
 _LONGEST_WALK = 1 << 16  # elements of a row that goes on through tiles

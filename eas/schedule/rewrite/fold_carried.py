@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eas.analysis import Producers, producers, uses
+from eas.analysis.combines import identity
 from eas.ir import Inst, IRModule, Region, Value, make, walk
 from eas.ir.rewriting import Rewriter, clone_region, rewrite
-from eas.schedule.nest.combines import identity
 
 _FEW = 64  # elements that stay in registers
 

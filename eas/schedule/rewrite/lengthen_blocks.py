@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from eas.analysis import Producers, uses
+from eas.analysis.combines import identity, may_reorder
 from eas.analysis.effects import Memory
 from eas.analysis.motion import STILL, Direction, motion_of
 from eas.base import dtypes
@@ -18,7 +19,6 @@ from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter, clone_region, rewrite
-from eas.schedule.nest.combines import identity, may_reorder
 
 _SHORT = 256  # elements: a block that is too short
 _LONG = 2048

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.ir.rewriting import Rewriter, clone_inst, rewrite
-from eas.schedule.nest.partition import CUTS, FOLDS
+from eas.schedule.kinds import CUTS, FOLDS
 
 _MOST_TRIPS, _MOST_INSTS = 5, 300
 

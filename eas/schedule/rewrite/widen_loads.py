@@ -12,7 +12,7 @@ from eas.analysis.effects import Memory
 from eas.analysis.indexing import analyse
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.ir.rewriting import Rewriter, rewrite
-from eas.schedule.nest.partition import CUTS, FOLDS
+from eas.schedule.kinds import CUTS, FOLDS
 
 _WIDENS = ("expand_dims", "broadcast")
 

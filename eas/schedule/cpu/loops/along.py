@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eas.analysis import mask_of
 from eas.ir import Value
 from eas.schedule.cpu.loops.ends import plan_tail
 from eas.schedule.cpu.loops.find_extremes import plan_search
@@ -9,7 +10,6 @@ from eas.schedule.cpu.loops.masked_rows import plan_parts, plan_unmasked
 from eas.schedule.cpu.loops.nest import Kinds, NestLoops, choose
 from eas.schedule.cpu.loops.overlaps import least_run, plan_overlap, plan_repeated
 from eas.schedule.cpu.loops.row_parts import Row
-from eas.schedule.cpu.members import mask_of
 
 # Overlapping vectors visit elements twice, so they exclude reductions but for extremes, runs, late starts and slots.
 ALONG: Kinds[Row, None] = {

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eas.ir import Inst, Value, walk
-from eas.schedule.cpu.elements import Slot
 from eas.schedule.cpu.loops.along import emit_row
 from eas.schedule.cpu.loops.interior import plan_interior
 from eas.schedule.cpu.loops.nest import Kinds, NestLoops, choose
@@ -20,6 +19,7 @@ from eas.schedule.cpu.loops.row_groups import plan_groups
 from eas.schedule.cpu.loops.sums import plan_sums
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.relayout import contiguous, moved_into
+from eas.schedule.elements.elements import Slot
 from eas.schedule.nest.program_order import axes_of
 
 

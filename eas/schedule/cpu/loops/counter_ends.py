@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eas.analysis import mask_of
 from eas.base.trampoline import Definition, evaluate, every
 from eas.ir import Inst, Region, Trait, Value
-from eas.schedule.cpu.elements import Elements, Index
-from eas.schedule.cpu.masks import Bounds
-from eas.schedule.cpu.members import mask_of
+from eas.schedule.elements.elements import Elements, Index
+from eas.schedule.elements.masks import Bounds
 
 _EVEN = frozenset({"add", "sub", "neg", "mul", "broadcast", "expand_dims", "cast", "const", "arange"})
 _JOINS = frozenset({"and", "broadcast", "expand_dims"})

@@ -8,21 +8,20 @@ from dataclasses import replace
 
 from eas.base.types import Type
 from eas.ir import Value
-from eas.schedule.cpu.elements import Index
 from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.row_parts import TailPlan
-from eas.schedule.cpu.masks import Bounds
-from eas.schedule.cpu.members import masks_are_slow
 from eas.schedule.cpu.tails import (
     Tail,
     TailValues,
     can_end_early,
     fill_tail,
-    nothing,
     repeated,
     stop_of,
     tail_of,
 )
+from eas.schedule.elements.elements import Index, nothing
+from eas.schedule.elements.masks import Bounds
+from eas.schedule.elements.members import masks_are_slow
 
 
 def plan_tail(nest: NestLoops, bounds: Bounds, index: tuple[Index, ...]) -> TailPlan | None:

@@ -10,17 +10,18 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from eas.analysis import mask_of
+from eas.analysis.combines import IDENTITIES
 from eas.base.types import Type
 from eas.ir import Value
-from eas.schedule.cpu.elements import I32, I64, TRUE, Place, Slot, axes, first_lane
 from eas.schedule.cpu.loops.ends import end_with_tail, has_one_tail
 from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.reductions import cast
 from eas.schedule.cpu.loops.row_parts import Row, TailPlan
-from eas.schedule.cpu.masks import conjuncts
-from eas.schedule.cpu.members import mask_of, member
 from eas.schedule.cpu.streams import is_light
-from eas.schedule.nest.combines import IDENTITIES
+from eas.schedule.elements.elements import I32, I64, TRUE, Place, Slot, axes, first_lane
+from eas.schedule.elements.masks import conjuncts
+from eas.schedule.elements.members import member
 
 _LEAST = 4  # lanes of a vector
 _WORD = 64  # bits: the lanes that are compared before a branch

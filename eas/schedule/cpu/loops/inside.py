@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
 from eas.ir import Inst, Region, Value
-from eas.schedule.cpu.elements import Elements, Known
 from eas.schedule.cpu.loops.nest import Kinds, NestLoops, choose
 from eas.schedule.cpu.loops.row_parts import Inside
 from eas.schedule.cpu.loops.runs import Span
 from eas.schedule.cpu.loops.stream_rows import StreamRow, are_alike, is_repeatable
-from eas.schedule.cpu.members import mask_of
 from eas.schedule.cpu.streams import can_stream
-from eas.schedule.nest.combines import inline
+from eas.schedule.elements.elements import Elements, Known
 
 _LONG_RUN = 1 << 15  # bytes: several pages for each of two runs
 Loops = Callable[[], list[Value]]  # emits loops, and returns what the reductions are after them
@@ -70,7 +69,7 @@ def plan_two_runs(nest: NestLoops, part: Inside) -> Loops | None:
         starts = [*part.accumulators, *nest.start(part.bases)]
         region = e.region([half.type, *(a.type for a in starts)], body, ["i"])
         sums = e.inst("loop", [e.const(0), half, *starts], {"lanes": nest.lanes}, [region]).outs
-        merged = inline(e, nest.reductions[0].inst.regions[0], sums)
+        merged = e.inline(nest.reductions[0].inst.regions[0], sums)
         return nest.part(part.bases, e.mul(half, 2), part.end, nest.lanes, part.known, merged)
 
     return emit

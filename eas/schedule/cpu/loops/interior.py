@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
 from eas.ir import Region, Value
-from eas.schedule.cpu.elements import Elements, Index, Known, axes
 from eas.schedule.cpu.loops.along import emit_row
 from eas.schedule.cpu.loops.inside import emit_full
 from eas.schedule.cpu.loops.nest import NestLoops
-from eas.schedule.cpu.masks import Bounds, Conjunct, conjuncts
-from eas.schedule.cpu.members import mask_of
+from eas.schedule.elements.elements import Elements, Index, Known, axes
+from eas.schedule.elements.masks import Bounds, Conjunct, conjuncts
 
 _ORDERS = ("lt", "le", "gt", "ge")
 

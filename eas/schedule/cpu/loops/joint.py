@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from eas.base.types import Type
 from eas.ir import Inst, Region, Trait, Value
-from eas.schedule.cpu.elements import Elements, Index
 from eas.schedule.cpu.held_masks import HeldMasks
-from eas.schedule.cpu.members import member
+from eas.schedule.elements.elements import Elements, Index
+from eas.schedule.elements.members import member
 
 
 @dataclass(frozen=True, eq=False)

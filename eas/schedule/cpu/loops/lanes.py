@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eas.analysis import with_inner
+from eas.analysis.combines import neutrals
 from eas.base.types import Shape
 from eas.ir import Inst, Trait, walk
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.shared_rows import RowSharing
-from eas.schedule.nest.combines import neutrals
-from eas.schedule.nest.memory import with_inner
-from eas.schedule.nest.partition import CUTS, FOLDS
+from eas.schedule.kinds import CUTS, FOLDS
 from eas.schedule.target import MOST_UPDATES, SUMS, CpuTarget
 
 _HEAVY = frozenset(

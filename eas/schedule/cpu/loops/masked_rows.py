@@ -10,9 +10,9 @@ from eas.schedule.cpu.loops.ends import put
 from eas.schedule.cpu.loops.inside import emit_full
 from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.row_parts import Gap, Row
-from eas.schedule.cpu.masks import Bounds
-from eas.schedule.cpu.members import masks_are_slow
 from eas.schedule.cpu.streams import can_stream, is_light
+from eas.schedule.elements.masks import Bounds
+from eas.schedule.elements.members import masks_are_slow
 
 _SHORT = 8  # lanes
 

@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from eas.analysis import mask_of, with_inner
 from eas.base.types import Shape, Type
 from eas.ir import Inst, Value
 from eas.schedule.cpu.counters import Counters
-from eas.schedule.cpu.elements import Context, Elements, Index, Known, Slot
 from eas.schedule.cpu.loops import prefixes
 from eas.schedule.cpu.loops.lanes import choose_lanes, is_sum, widest
 from eas.schedule.cpu.loops.reductions import Reduction, plan_reduction
 from eas.schedule.cpu.loops.row_parts import Gap
 from eas.schedule.cpu.loops.runs import Runs
 from eas.schedule.cpu.lowering import Lowering
-from eas.schedule.cpu.members import mask_at, mask_of, member
 from eas.schedule.cpu.shared_rows import RowSharing
 from eas.schedule.cpu.streams import are_apart, is_light, is_stream, is_worth_streaming
-from eas.schedule.nest.memory import with_inner
-from eas.schedule.nest.partition import FOLDS
+from eas.schedule.elements.elements import Context, Elements, Index, Known, Slot
+from eas.schedule.elements.members import mask_at, member
+from eas.schedule.kinds import FOLDS
 
 X = TypeVar("X")
 T = TypeVar("T")

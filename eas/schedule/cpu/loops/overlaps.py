@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
 from eas.ir import Value
-from eas.schedule.cpu.elements import Known, axes
 from eas.schedule.cpu.loops.ends import put
 from eas.schedule.cpu.loops.inside import emit_full, emit_inside
 from eas.schedule.cpu.loops.masked_rows import emit_parts, totals_of_parts
 from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.loops.row_parts import Inside, Row
 from eas.schedule.cpu.loops.stream_rows import StreamRow, are_alike, is_repeatable
-from eas.schedule.cpu.masks import conjuncts
-from eas.schedule.cpu.members import mask_of
 from eas.schedule.cpu.streams import is_light
+from eas.schedule.elements.elements import Known, axes
+from eas.schedule.elements.masks import conjuncts
 
 _LEAST = 4  # lanes
 _FEW = 8  # vectors of a row that is not worth a loop of its own for those that do not overlap, or elements

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from eas.analysis.combines import identity, may_reorder
 from eas.base.types import Type
 from eas.ir import Inst, Value
 from eas.ir.rewriting import clone_region
-from eas.schedule.cpu.elements import Elements, Emitter, Index
-from eas.schedule.nest.combines import identity, inline, may_reorder
+from eas.schedule.elements.elements import Elements, Emitter, Index
 
 
 def is_in_order(inst: Inst) -> bool:
@@ -28,7 +28,7 @@ def step(elements: Elements, inst: Inst, index: tuple[Index, ...], before: Value
     """The prefixes of one iteration; returns the total so far, the same in all lanes."""
     new, combine = elements.at(inst.operands[0], index), inst.regions[0]
     if not any(ix.lanes for ix in index):
-        (elements.local[inst.out],) = total = inline(elements.e, combine, [before, new])
+        (elements.local[inst.out],) = total = elements.e.inline(combine, [before, new])
         return total[0]
     attrs = {"reverse": False, "neutral": identity(combine)}
     made = elements.e.inst("vscan", [new, before], attrs, [clone_region(combine)])

@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eas.base.types import Type
-from eas.ir import Inst, Value
-from eas.ir.rewriting import clone_region
-from eas.schedule.cpu.elements import I64, Elements, Emitter, Index, Slot, first_lane
-from eas.schedule.cpu.tails import nothing
-from eas.schedule.nest.combines import (
+from eas.analysis.combines import (
     IDEMPOTENT,
     IDENTITIES,
     identity,
     indexed_extreme,
-    inline,
     neutrals,
 )
+from eas.base.types import Type
+from eas.ir import Inst, Value
+from eas.ir.rewriting import clone_region
+from eas.schedule.elements.elements import I64, Elements, Emitter, Index, Slot, first_lane, nothing
 
 _ALIKE = frozenset({"broadcast", "expand_dims", "reshape"})
 
@@ -63,7 +61,7 @@ class Reduction:
     def merge(self, elements: Elements, old: Sequence[Value], new: Sequence[Value]) -> list[Value]:
         """One more element, or one for each lane."""
         if self.extreme is None or not self.is_ascending:
-            return inline(elements.e, self.inst.regions[0], [*old, *new])
+            return elements.e.inline(self.inst.regions[0], [*old, *new])
         # What comes later has the higher position, so that it only wins if it is better.
         e, value = elements.e, old[0]
         wins = e.emit("not", e.emit("ge" if self.extreme == "max" else "le", value, new[0]))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Elements, Emitter, Index, Line, first_lane
 from eas.schedule.cpu.lane_quotients import Divisor, cast, lane_quotients
+from eas.schedule.elements.elements import Elements, Emitter, Index, Line, first_lane
 
 Position = Callable[[Value], tuple[Index, ...]]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eas.analysis import mask_of
+from eas.analysis.combines import identity
 from eas.ir import Value
-from eas.schedule.cpu.elements import Known
 from eas.schedule.cpu.loops.nest import NestLoops
-from eas.schedule.cpu.members import mask_of, masks_are_slow
-from eas.schedule.nest.combines import identity
+from eas.schedule.elements.elements import Known
+from eas.schedule.elements.members import masks_are_slow
 
 _ROWS = 4
 _REGISTERS = 2  # per row and step, so that the sums of all rows stay in registers

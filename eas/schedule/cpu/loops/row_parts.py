@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import Elements, Index, Known
-from eas.schedule.cpu.masks import Bounds
 from eas.schedule.cpu.tails import Tail
+from eas.schedule.elements.elements import Elements, Index, Known
+from eas.schedule.elements.masks import Bounds
 
 
 @dataclass(eq=False)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from eas.base.trampoline import reached
 from eas.base.types import Type
 from eas.ir import Inst, Trait, Value
-from eas.schedule.cpu.elements import I32, TRUE, Context, Elements, Emitter, Index, Known, Line
 from eas.schedule.cpu.loops.remainders import Remainders
 from eas.schedule.cpu.lowering import Lowering
-from eas.schedule.cpu.masks import I64, Bounds
-from eas.schedule.cpu.members import masks_are_slow
+from eas.schedule.elements.elements import I32, TRUE, Context, Elements, Emitter, Index, Known, Line
+from eas.schedule.elements.masks import I64, Bounds
+from eas.schedule.elements.members import masks_are_slow
 from eas.schedule.rewrite.natural_divisions import may_wrap
 
 _DIVISIONS = ("floordiv", "mod")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eas.ir import Inst, Trait, Value
-from eas.schedule.cpu.elements import Known, first_lane
 from eas.schedule.cpu.loops.nest import NestLoops
 from eas.schedule.cpu.streams import is_light
+from eas.schedule.elements.elements import Known, first_lane
 from eas.schedule.target import STREAM_NBYTES
 
 _LEAST = 4  # lanes

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from eas.analysis import mask_of
 from eas.ir import Value
-from eas.schedule.cpu.elements import Known
 from eas.schedule.cpu.held_masks import HeldMasks
 from eas.schedule.cpu.loops.counter_ends import add_inner_masks
 from eas.schedule.cpu.loops.joint import Position, joint_loop
 from eas.schedule.cpu.loops.nest import NestLoops
-from eas.schedule.cpu.masks import Bounds, conjuncts
-from eas.schedule.cpu.members import mask_of, masks_are_slow, member
+from eas.schedule.elements.elements import Known
+from eas.schedule.elements.masks import Bounds, conjuncts
+from eas.schedule.elements.members import masks_are_slow, member
 from eas.schedule.target import SUMS
 
 Rows = Sequence[tuple[Value, ...]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from eas.analysis.motion import keeps_steps
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I32, Elements, Index, first_lane, source_index
+from eas.schedule.elements.elements import I32, Elements, Index, first_lane, source_index
 from eas.schedule.rewrite.natural_divisions import may_wrap
 
 _NBYTES = 4  # of elements that a register can be permuted by

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from eas.analysis.commuting import neutral_element
 from eas.base.dtypes import DType
 from eas.ir import Inst, Region, Trait, Value, make
-from eas.schedule.cpu.elements import Emitter
-from eas.schedule.nest.commuting import neutral_element
 
 IDENTITIES: dict[str, Callable[[DType], Any]] = {
     "add": lambda d: -0.0 if d.is_float else 0,
@@ -122,14 +121,3 @@ def may_reorder(combine: Region) -> bool:
     made = combine.body[0]
     is_narrow = made.out.dtype.is_float and made.out.dtype.bits < 32
     return not made.out.dtype.is_bool and (not is_narrow or made.op.name in ("max", "min"))
-
-
-def inline(emitter: Emitter, combine: Region, arguments: Sequence[Value]) -> list[Value]:
-    """The instructions of a combine region on given values."""
-    values = dict(zip(combine.params, arguments, strict=True))
-    for inst in combine.body[:-1]:
-        operands = [values.get(v, v) for v in inst.operands]
-        values.update(
-            zip(inst.outs, emitter.inst(inst.op.name, operands, dict(inst.attrs)).outs, strict=True)
-        )
-    return [values.get(v, v) for v in combine.yields]

@@ -57,6 +57,14 @@ class Emitter:
             return a
         return self.const(0) if factor == 0 else self.emit("mul", a, self.const(factor, a.type))
 
+    def inline(self, combine: Region, arguments: Sequence[Value]) -> list[Value]:
+        """The instructions of a combine region on given values."""
+        values = dict(zip(combine.params, arguments, strict=True))
+        for inst in combine.body[:-1]:
+            operands = [values.get(v, v) for v in inst.operands]
+            values.update(zip(inst.outs, self.inst(inst.op.name, operands, dict(inst.attrs)).outs, strict=True))
+        return [values.get(v, v) for v in combine.yields]
+
     def region(
         self, types: Sequence[Type], body: Callable[..., Sequence[Value]], hints: Sequence[str] = ()
     ) -> Region:
@@ -128,6 +136,11 @@ class Line:
 def first_lane(index: tuple[Index, ...]) -> tuple[Index, ...]:
     """The position of lane 0."""
     return tuple(ix.first() for ix in index)
+
+
+def nothing(value: Value) -> object:
+    """The 0 of a dtype."""
+    return 0.0 if value.dtype.is_float else False if value.dtype.is_bool else 0
 
 
 def has_lanes(index: tuple[Index, ...]) -> bool:

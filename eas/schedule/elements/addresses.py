@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eas.ir import Inst, Value
-from eas.schedule.cpu.elements import I64, Elements, Index, source_index
+from eas.schedule.elements.elements import I64, Elements, Index, source_index
 
 
 @dataclass

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from eas.analysis import mask_of
 from eas.base.types import Type
 from eas.ir import Inst, Region, Trait, Value
 from eas.ops.atomic import number_of_values
-from eas.schedule.cpu.addresses import first_address
-from eas.schedule.cpu.elements import I32, Elements, Index, first_lane
-from eas.schedule.cpu.masks import conjuncts
-from eas.schedule.cpu.near_loads import near_load
-from eas.schedule.cpu.tails import nothing
+from eas.schedule.elements.addresses import first_address
+from eas.schedule.elements.elements import I32, Elements, Index, first_lane, nothing
+from eas.schedule.elements.masks import conjuncts
+from eas.schedule.elements.near_loads import near_load
 from eas.schedule.rewrite.element_loops import is_each, wish
 from eas.schedule.target import NEAR_STEPS, CpuTarget
 
@@ -25,14 +25,6 @@ def member(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
         _atomic(elements, inst, index)
     elif not any(out in elements.context.lines for out in inst.outs):
         elements.local.update(zip(inst.outs, elements.apply(inst, index), strict=True))
-
-
-def mask_of(inst: Inst) -> Value | None:
-    if inst.op.name in ("load", "histogram"):
-        return inst.operands[1] if len(inst.operands) > 1 else None
-    if inst.op.name == "store" or (inst.op.has(Trait.ATOMIC) and number_of_values(inst.op) == 1):
-        return inst.operands[2] if len(inst.operands) > 2 else None
-    return None
 
 
 def masks_are_slow(insts: Iterable[Inst], target: CpuTarget) -> bool:
@@ -65,7 +57,7 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     special = elements.context.load(elements, inst, index) if elements.context.load is not None else None
     if special is not None:
         return special
-    mask = mask_at(elements, inst.operands[1] if len(inst.operands) > 1 else None, index)
+    mask = mask_at(elements, mask_of(inst), index)
     extra = [] if mask is None else [mask]
     if mask is not None and len(inst.operands) > 2:
         extra.append(elements.at(inst.operands[2], index))
@@ -106,7 +98,7 @@ def _load_shared(elements: Elements, pointer: Value, index: tuple[Index, ...], e
 
 def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     pointer, value = inst.operands[:2]
-    mask = mask_at(elements, inst.operands[2] if len(inst.operands) > 2 else None, index)
+    mask = mask_at(elements, mask_of(inst), index)
     extra = [] if mask is None else [mask]
     stored = elements.at(value, index)
     attrs = {"stream": True} if inst in elements.context.streams else {}
@@ -131,7 +123,7 @@ def _store(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
 def _atomic(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> None:
     count = 1 + number_of_values(inst.op)
     operands = [elements.at(v, index) for v in inst.operands[:count]]
-    mask = mask_at(elements, inst.operands[count] if len(inst.operands) > count else None, index)
+    mask = mask_at(elements, mask_of(inst), index)
     extra = [] if mask is None else [mask]
     elements.local.update(
         zip(inst.outs, elements.e.inst(inst.op.name, [*operands, *extra]).outs, strict=True)

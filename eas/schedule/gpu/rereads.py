@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eas.analysis import PointerBases, writes
+from eas.analysis import PointerBases, with_inner, writes
 from eas.base.trampoline import reached
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.nest.memory import with_inner
-from eas.schedule.nest.partition import CONTROL
+from eas.schedule.kinds import CONTROL
 
 _VIEWS = ("expand_dims", "broadcast")
 _MOST_READERS = 2

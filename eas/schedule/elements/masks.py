@@ -5,7 +5,7 @@ from __future__ import annotations
 from eas.base import dtypes
 from eas.base.types import Type
 from eas.ir import Value
-from eas.schedule.cpu.elements import Elements, Emitter, Index, Known, axes, source_index
+from eas.schedule.elements.elements import Elements, Emitter, Index, Known, axes, source_index
 
 I64 = Type(dtypes.i64)
 _FAR = 2**31 - 1  # lanes: more than any block has

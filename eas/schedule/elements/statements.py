@@ -10,9 +10,9 @@ from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.base.types import Shape
 from eas.ir import Inst, Region, Trait, Value, make, walk
-from eas.schedule.cpu.elements import I32, Elements, Emitter, Slot
-from eas.schedule.nest.partition import PRODUCTS
-from eas.schedule.nest.scopes import Scopes
+from eas.schedule.elements.elements import I32, Elements, Emitter, Slot
+from eas.schedule.elements.scopes import Scopes
+from eas.schedule.kinds import PRODUCTS
 
 
 class Statements(ABC):
