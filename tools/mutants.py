@@ -39,7 +39,7 @@ MUTANTS = (
     # --- schedule: ends, tails, order -----------------------------------------------------------------
     Mutant("lanes behind the bound add once", "eas/schedule/cpu/tails.py", 'return e.emit("mul", value, many)', "return value", f"tests/backend/test_tails.py -k every_lane {CPU}"),
     Mutant("`other` behind the bound is 0", "eas/schedule/cpu/tails.py", "            return (yield inst.operands[2], self.index)\n", "            yield inst.operands[2], self.index\n", f"tests/backend/test_tails.py -k every_lane {CPU}"),
-    Mutant("xor repeats like a maximum", "eas/analysis/combines.py", 'IDEMPOTENT = frozenset({"max", "min", "and", "or"})', 'IDEMPOTENT = frozenset({"max", "min", "and", "or", "xor"})', f"tests/backend/test_tails.py tests/backend/test_reductions.py -k 'shortcut or xor' {CPU}"),
+    Mutant("xor repeats like a maximum", "eas/ops/elementwise.py", '"Bitwise exclusive or.", INTS + BOOL, COMMUTES', '"Bitwise exclusive or.", INTS + BOOL, _SAME', f"tests/backend/test_tails.py tests/backend/test_reductions.py -k 'shortcut or xor' {CPU}"),
     Mutant("a slot is filled one step too short", "eas/schedule/cpu/tails.py", 'up = e.emit("add", bounds.stop(extent), e.const(step - 1))', "up = bounds.stop(extent)", f"tests/backend/test_tails.py {CPU}"),
     Mutant("stores and loads of overlapping buffers swap", "eas/schedule/nest/memory.py", "            may_meet(p, q)\n", "            False\n", f"tests/backend/test_in_place.py {CPU}"),
     Mutant("stores pass earlier loads", "eas/schedule/nest/memory.py", "kinds = (self._written, self._read) if", "kinds = (self._written,) if", f"tests/backend/test_in_place.py {CPU}"),

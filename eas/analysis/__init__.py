@@ -1,7 +1,6 @@
 """What is true of a module, found without changing it: structure (`program`), ranges, indexing, uniformity, effects, cost."""
 
 from eas.analysis.program import (
-    COMPARES,
     HINTS,
     PointerBases,
     Producers,
@@ -25,7 +24,6 @@ from eas.analysis.program import (
 )
 
 __all__ = [
-    "COMPARES",
     "HINTS",
     "PointerBases",
     "Producers",

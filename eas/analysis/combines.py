@@ -22,7 +22,6 @@ IDENTITIES: dict[str, Callable[[DType], Any]] = {
 _LONGEST = 32  # instructions: more than any way to write argmax has
 
 
-IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 """Combining with the same value again changes nothing."""
 
 

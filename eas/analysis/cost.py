@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eas.analysis.program import HINTS, producers
+from eas.analysis.program import producers
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ops import Call
 from eas.ops import evaluate as evaluate_op
 
-_FREE = HINTS | {"cast", "bitcast", "select", "neg", "abs", "copysign"}
 _SIMDGROUP = 32  # threads that share the work of one `mma`
 
 
@@ -78,9 +77,7 @@ def _inst_work(inst: Inst, known: _Known) -> int | None:
             return inst.out.type.size * inst.operands[0].shape[-1]
         case "sort" | "topk":
             return elements * elements.bit_length() ** 2
-        case "philox":
-            return elements * 64
-    return elements * (within + 1)
+    return elements * (within + max(inst.op.cost, 1))
 
 
 class _Known:
@@ -152,7 +149,7 @@ def _nbytes(pointer: Value, elements: int) -> int:
 
 
 def _lanewise_flops(inst: Inst) -> int:
-    if not inst.op.is_pure or not inst.op.has(Trait.ELEMENTWISE) or inst.op.name in _FREE:
+    if not inst.op.is_pure or not inst.op.has(Trait.ELEMENTWISE) or inst.op.cost == 0:
         return 0
     each = 2 if inst.op.name == "fma" else 1
     return sum(each * out.type.size for out in inst.outs if out.type.is_value and out.dtype.is_float)

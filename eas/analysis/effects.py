@@ -10,8 +10,6 @@ from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Value, walk
 from eas.ops import Op, Trait
 
-LOOPS = ("for", "while")
-
 
 @cache
 def is_movable(op: Op) -> bool:

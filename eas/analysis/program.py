@@ -140,7 +140,7 @@ class PointerBases:
                 self._flow(param, (init,), inst.loc)
 
     def _leave(self, inst: Inst) -> None:
-        if inst.op.name in ("alloc_tg", "scratch", "fragments"):
+        if inst.op.has(Trait.ALLOCATES):
             self._bases[inst.out] = inst.out
         elif inst.regions:
             for out, sources in _result_flows(inst):
@@ -170,7 +170,7 @@ def _initial(inst: Inst) -> Sequence[Value]:
 
 def _result_flows(inst: Inst) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     """Each result of a loop or branch, with the values that it may be."""
-    if inst.op.name in ("for", "while"):
+    if inst.op.has(Trait.LOOP):
         yield from zip(
             inst.outs, zip(_initial(inst), inst.regions[-1].yields, strict=True), strict=True
         )
@@ -189,7 +189,7 @@ def flows(module: IRModule) -> Mapping[Value, tuple[Value, ...]]:
         found.update(_result_flows(inst))
         if inst.op.name == "for":
             found[inst.regions[0].params[0]] = inst.operands[:3]
-        if inst.op.name in ("for", "while"):
+        if inst.op.has(Trait.LOOP):
             carried = len(inst.outs)
             for region in inst.regions:
                 params = region.params[len(region.params) - carried :]
@@ -203,7 +203,6 @@ def flows(module: IRModule) -> Mapping[Value, tuple[Value, ...]]:
 # hash functions wrap on purpose before them. `where` is too: the lane may not be chosen.
 _CARRIES_OVERFLOW = HINTS | {"add", "sub", "mul", "neg", "shl", "min", "max", "floordiv", "truncdiv", "addptr"}
 _LOGIC = frozenset(("and", "or", "xor", "not", "select"))
-COMPARES = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
 
 def address_values(module: IRModule) -> frozenset[Value]:
@@ -241,7 +240,7 @@ def _address_operands(inst: Inst | None) -> tuple[Value, ...]:
             if widens and inst.out.dtype.bits >= x.dtype.bits and inst.out.dtype.is_signed
             else ()
         )
-    is_mask = inst.outs[0].dtype.is_bool and (name in _LOGIC or name in COMPARES)
+    is_mask = inst.outs[0].dtype.is_bool and (name in _LOGIC or inst.op.has(Trait.COMPARE))
     if name in _CARRIES_OVERFLOW or inst.op.has(Trait.SHAPE) or is_mask:
         return inst.operands
     return ()

@@ -35,7 +35,6 @@ _SOURCES = {
     "arange": Uniformity.VARYING,
 }
 # Of equal lanes these give the lanes' value; a sum also depends on how many lanes there are.
-_IDEMPOTENT = {"simd_max", "simd_min", "simd_and", "simd_or", "simd_all", "simd_any"}
 
 
 def uniformity(module: IRModule) -> Levels:
@@ -189,7 +188,7 @@ class _Sweep:
         name, lane_value = inst.op.name, self.join(inst.operands[0])
         if name.startswith("simd_prefix"):  # a prefix sum of ones counts the lanes
             return Uniformity.VARYING
-        if name == "simd_broadcast" or name in _IDEMPOTENT:
+        if name == "simd_broadcast" or inst.op.has(Trait.IDEMPOTENT):
             return min(lane_value, Uniformity.SIMDGROUP)
         if name.startswith("simd_shuffle"):  # any lane's value is that of its simdgroup, or its own
             return lane_value

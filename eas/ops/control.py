@@ -98,17 +98,17 @@ def _inline(call: Call, *values: np.ndarray) -> Any:
 
 
 _REGION = Trait.EFFECT  # what a region does is asked of the region
-register(Op("for", "control", "start, end, step, *carried", _for_rule, "Python's range loop; a step of 0 runs no iteration.", _REGION, attrs="uniform?: bool", regions=1))
-register(Op("while", "control", "*carried", _while_rule, "Test region, then body region, until the test is false.", _REGION, attrs="uniform?: bool, each?: bool", regions=2))
-register(Op("if", "control", "cond", _if_rule, "One of two regions.", _REGION, attrs="uniform?: bool", regions=2))
+register(Op("for", "control", "start, end, step, *carried", _for_rule, "Python's range loop; a step of 0 runs no iteration.", _REGION | Trait.CONTROL | Trait.LOOP, attrs="uniform?: bool", regions=1))
+register(Op("while", "control", "*carried", _while_rule, "Test region, then body region, until the test is false.", _REGION | Trait.CONTROL | Trait.LOOP, attrs="uniform?: bool, each?: bool", regions=2))
+register(Op("if", "control", "cond", _if_rule, "One of two regions.", _REGION | Trait.CONTROL, attrs="uniform?: bool", regions=2))
 register(Op("yield", "control", "*values", nothing(), "Ends a region.", Trait.TERMINATOR | Trait.EFFECT))
-register(Op("device_print", "control", "*values", nothing(_check_print), "Print a line per program (thread mode: per threadgroup).", Trait.EFFECT, _print, attrs="prefix: str"))
-register(Op("device_assert", "control", "cond, mask?", nothing(_check_assert), "The launch fails with the kernel line when a lane is false.", Trait.EFFECT | Trait.ELEMENTWISE, _assert, attrs="message: str"))
+register(Op("device_print", "control", "*values", nothing(_check_print), "Print a line per program (thread mode: per threadgroup).", Trait.EFFECT | Trait.CUT | Trait.ORDERED, _print, attrs="prefix: str"))
+register(Op("device_assert", "control", "cond, mask?", nothing(_check_assert), "The launch fails with the kernel line when a lane is false.", Trait.EFFECT | Trait.ORDERED | Trait.ONE_BY_ONE | Trait.ELEMENTWISE, _assert, attrs="message: str"))
 register(Op("assume", "control", "cond", nothing(_check_assume), "The compiler may rely on the condition; the interpreter checks it.", Trait.EFFECT, _assume))
 for _name, _doc in (
     ("multiple_of", "Every element (of a block: the first along each contiguous run) is a multiple of n."),
     ("max_contiguous", "Runs of n elements are consecutive integers."),
     ("max_constancy", "Runs of n elements are equal."),
 ):
-    register(Op(_name, "control", "x", _hint_rule, _doc, Trait.PURE | Trait.ELEMENTWISE | Trait.CHEAP, lambda call, x: x, attrs="n: int"))
-register(Op("inline_target", "control", "*xs", _inline_rule, "Text of the target's own language per target; `numpy` is what the interpreter runs.", Trait.PURE | Trait.ELEMENTWISE, _inline, attrs="type: type, texts: texts"))
+    register(Op(_name, "control", "x", _hint_rule, _doc, Trait.PURE | Trait.ELEMENTWISE | Trait.CHEAP | Trait.HINT, lambda call, x: x, attrs="n: int", cost=0))
+register(Op("inline_target", "control", "*xs", _inline_rule, "Text of the target's own language per target; `numpy` is what the interpreter runs.", Trait.PURE | Trait.ONE_BY_ONE | Trait.ELEMENTWISE, _inline, attrs="type: type, texts: texts", cost=8))

@@ -47,4 +47,4 @@ def _dot(call: Call, a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> Any:
     return np.matmul(a.astype(wide), b.astype(wide)) + acc.astype(wide)
 
 
-register(Op("dot", "dot", "a, b, acc", _dot_rule, "acc + a @ b, of matrices or stacks of matrices; integers exactly, floats summed in f32 (f64 for f64) in any order.", Trait.PURE, _dot, accuracy=Accuracy({"f32": 4, "f64": 4}, note="per sqrt(K) of the largest |a|·|b|"), dtypes=FLOATS + INTS))
+register(Op("dot", "dot", "a, b, acc", _dot_rule, "acc + a @ b, of matrices or stacks of matrices; integers exactly, floats summed in f32 (f64 for f64) in any order.", Trait.PURE | Trait.CUT | Trait.PRODUCT, _dot, accuracy=Accuracy({"f32": 4, "f64": 4}, note="per sqrt(K) of the largest |a|·|b|"), dtypes=FLOATS + INTS))

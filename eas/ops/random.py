@@ -16,4 +16,4 @@ def _philox_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSi
     return (need_same("philox", types),) * 4
 
 
-register(Op("philox", "random", "c0, c1, c2, c3, k0, k1", _philox_rule, "Philox-4x32-10: four random words of a 128-bit counter under a 64-bit key.", Trait.PURE | Trait.ELEMENTWISE, lambda call, *xs: numerics.philox4x32(*xs)))
+register(Op("philox", "random", "c0, c1, c2, c3, k0, k1", _philox_rule, "Philox-4x32-10: four random words of a 128-bit counter under a 64-bit key.", Trait.PURE | Trait.ONE_BY_ONE | Trait.REGISTERS | Trait.ELEMENTWISE, lambda call, *xs: numerics.philox4x32(*xs), cost=64))

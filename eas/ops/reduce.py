@@ -138,9 +138,9 @@ def _gather(call: Call, source: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.take_along_axis(source, index.astype(np.int64), axis)
 
 
-register(Op("reduce", "reduce", "*blocks", _reduce_rule, "Combine all elements along an axis; the region is associative, the order unspecified but fixed.", Trait.PURE, _reduce, attrs="axis: int", regions=1))
-register(Op("scan", "reduce", "*blocks", _scan_rule, "Inclusive prefix combination along an axis, from the end when `reverse`.", Trait.PURE, _scan, attrs="axis: int, reverse: bool", regions=1))
-register(Op("sort", "reduce", "keys, *payloads", _sort_rule, "Stable sort along an axis, payloads move with their keys; NaN is the largest.", Trait.PURE, _sort, attrs="axis: int, descending: bool", dtypes=ARITHMETIC))
-register(Op("topk", "reduce", "x", _topk_rule, "The k largest (or smallest) elements along an axis, in order, with their indices; ties: lowest index first.", Trait.PURE, _topk, attrs="k: int, axis: int, largest: bool", dtypes=ARITHMETIC))
-register(Op("histogram", "reduce", "x, mask?", _histogram_rule, "How often 0 .. bins-1 occur; other values and masked-off lanes are not counted.", Trait.PURE, _histogram, attrs="bins: int", dtypes=INTS))
+register(Op("reduce", "reduce", "*blocks", _reduce_rule, "Combine all elements along an axis; the region is associative, the order unspecified but fixed.", Trait.PURE | Trait.FOLD, _reduce, attrs="axis: int", regions=1))
+register(Op("scan", "reduce", "*blocks", _scan_rule, "Inclusive prefix combination along an axis, from the end when `reverse`.", Trait.PURE | Trait.CUT, _scan, attrs="axis: int, reverse: bool", regions=1))
+register(Op("sort", "reduce", "keys, *payloads", _sort_rule, "Stable sort along an axis, payloads move with their keys; NaN is the largest.", Trait.PURE | Trait.CUT, _sort, attrs="axis: int, descending: bool", dtypes=ARITHMETIC))
+register(Op("topk", "reduce", "x", _topk_rule, "The k largest (or smallest) elements along an axis, in order, with their indices; ties: lowest index first.", Trait.PURE | Trait.CUT, _topk, attrs="k: int, axis: int, largest: bool", dtypes=ARITHMETIC))
+register(Op("histogram", "reduce", "x, mask?", _histogram_rule, "How often 0 .. bins-1 occur; other values and masked-off lanes are not counted.", Trait.PURE | Trait.CUT | Trait.FOLD, _histogram, attrs="bins: int", dtypes=INTS))
 register(Op("gather", "reduce", "source, index", _gather_rule, "source taken at index along an axis.", Trait.PURE | Trait.PARTIAL, _gather, attrs="axis: int", dtypes=tuple(dtypes.ALL)))

@@ -120,7 +120,7 @@ def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
 
 _S = Trait.SCHEDULED
 register(Op("nest", "scheduled", "", _yields, "Block instructions of one iteration shape that run together; what it yields is used outside.", Trait.EFFECT | _S, run.region, attrs="shape: ints, order?: ints", regions=1))
-register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | _S, run.scratch, attrs="size: int, dtype: dtype, layout?: str, vector?: int"))
+register(Op("scratch", "scheduled", "", _scratch_rule, "Memory of the running thread, `size` elements in compute form, for one program.", Trait.EFFECT | Trait.ALLOCATES | _S, run.scratch, attrs="size: int, dtype: dtype, layout?: str, vector?: int"))
 register(Op("loop", "scheduled", "start, end, *carried", _loop_rule, "From start to end in steps of `lanes`; carried values are per lane when lanes > 1. `once`: there is exactly one step.", Trait.EFFECT | _S, run.loop, attrs="lanes: int, unroll?: bool, once?: bool", regions=1))
 register(Op("find", "scheduled", "start, end", _find_rule, "The first position, from start to end, for which the region says yes, else end. It is asked for `lanes` positions at a time, the last of which end with `end`; there must be as many in front of it.", Trait.EFFECT | _S, run.find, attrs="lanes: int", regions=1))
 register(Op("lane_bits", "scheduled", "cond, first", fixed(dtypes.i64), "Bit first + l is lane l, the others are 0; first is the same in all lanes, and no lane is past the last bit.", Trait.PURE | _S, run.lane_bits))
@@ -173,7 +173,7 @@ def _check_panels(types: Sequence[Type], attrs: Attrs) -> None:
         need_dtype("contract_panels", t, INTS)
 
 
-register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | _S, run.contraction, attrs="is_kept: bool"))
+register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | Trait.CUT | Trait.PRODUCT | _S, run.contraction, attrs="is_kept: bool"))
 register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags`, of `table` words, says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, run.contract_panels, attrs="shape: ints, fresh: bool, vectors: int, wide: int, strip: int, memo: int, table: int"))
 register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, run.relayout, attrs="size: int, source_row: int, target_row: int"))
 register(Op("turn", "scheduled", "*values", _same_types, "As many values as there are lanes: lane i of value j becomes lane j of value i.", Trait.PURE | _S, run.turn))
@@ -192,7 +192,7 @@ def _dot_direct_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[Regi
     return TABLE["dot"].rule([*sides, types[2]], {}, ())
 
 
-register(Op("dot_direct", "scheduled", "a, b, acc, *rows", _dot_direct_rule, "`dot` whose operand a or b may be pointers to its elements in memory that nobody writes; `rows`: for each of those the distance of its rows, `a_turned`, `b_turned`: of its columns, because memory holds columns as rows.", Trait.PURE | _S, run.dot_direct, attrs="a_turned: bool, b_turned: bool"))
+register(Op("dot_direct", "scheduled", "a, b, acc, *rows", _dot_direct_rule, "`dot` whose operand a or b may be pointers to its elements in memory that nobody writes; `rows`: for each of those the distance of its rows, `a_turned`, `b_turned`: of its columns, because memory holds columns as rows.", Trait.PURE | Trait.CUT | Trait.PRODUCT | _S, run.dot_direct, attrs="a_turned: bool, b_turned: bool"))
 
 
 def _check_frag_mma(types: Sequence[Type], attrs: Attrs) -> None:
@@ -213,7 +213,7 @@ def _check_frag_move(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 # Simdgroup matrices, 8x8. Of each a lane holds two elements: element e of matrix i is at 2 * i + e of the array.
-register(Op("fragments", "scheduled", "", _scratch_rule, "An array of simdgroup matrices, of which this lane holds `size` elements.", Trait.EFFECT | _S, run.scratch, attrs="size: int, dtype: dtype, layout?: str"))
+register(Op("fragments", "scheduled", "", _scratch_rule, "An array of simdgroup matrices, of which this lane holds `size` elements.", Trait.EFFECT | Trait.ALLOCATES | _S, run.scratch, attrs="size: int, dtype: dtype, layout?: str"))
 register(Op("frag_fill", "scheduled", "acc, value", nothing(_check_frag_fill), "Set all elements of the first `count` matrices.", Trait.WRITES | Trait.CONVERGENT | _S, run.frag_fill, attrs="count: int"))
 register(Op("frag_load", "scheduled", "acc, memory, row", nothing(_check_frag_move), "Read m x n matrices, `tiles` (m, n), from memory whose rows are `row` elements apart, row by row into acc.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, run.frag_load, attrs="tiles: ints"))
 register(Op("frag_store", "scheduled", "memory, acc, row", nothing(_check_frag_move), "Write m x n matrices, `tiles` (m, n), to memory whose rows are `row` elements apart.", Trait.READS | Trait.WRITES | Trait.CONVERGENT | _S, run.frag_store, attrs="tiles: ints"))

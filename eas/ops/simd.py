@@ -93,8 +93,8 @@ def _ones(dtype: DType) -> Any:
     return -1 if dtype.is_signed else dtype.max
 
 
-def _row(name: str, operands: str, rule: Rule, reference: Reference, doc: str, allowed: tuple[DType, ...], accuracy: Accuracy) -> Op:
-    return register(Op(name, "simd", operands, rule, doc, _TRAITS, reference, accuracy=accuracy, dtypes=allowed))
+def _row(name: str, operands: str, rule: Rule, reference: Reference, doc: str, allowed: tuple[DType, ...], accuracy: Accuracy, traits: Trait = Trait.NONE) -> Op:
+    return register(Op(name, "simd", operands, rule, doc, _TRAITS | traits, reference, accuracy=accuracy, dtypes=allowed))
 
 
 _SUMS = Accuracy({"f16": 1, "bf16": 1, "f32": 8, "f64": 8}, note="order of summation")
@@ -109,16 +109,16 @@ def _product(rows: np.ndarray) -> Any:
     return rows.astype(np.float32).prod(axis=1) if rows.dtype == np.float16 else rows.prod(axis=1, dtype=rows.dtype)
 
 
-for _name, _fold, _fill, _allowed, _accuracy in (
-    ("sum", _sum, _zero, NUMERIC, _SUMS),
-    ("product", _product, _one, NUMERIC, _SUMS),
-    ("max", lambda rows: rows.max(axis=1), _lowest, NUMERIC, _SAME),
-    ("min", lambda rows: rows.min(axis=1), _highest, NUMERIC, _SAME),
-    ("and", lambda rows: np.bitwise_and.reduce(rows, axis=1), _ones, INTS, _SAME),
-    ("or", lambda rows: np.bitwise_or.reduce(rows, axis=1), _zero, INTS, _SAME),
-    ("xor", lambda rows: np.bitwise_xor.reduce(rows, axis=1), _zero, INTS, _SAME),
+for _name, _fold, _fill, _allowed, _accuracy, _again in (
+    ("sum", _sum, _zero, NUMERIC, _SUMS, Trait.NONE),
+    ("product", _product, _one, NUMERIC, _SUMS, Trait.NONE),
+    ("max", lambda rows: rows.max(axis=1), _lowest, NUMERIC, _SAME, Trait.IDEMPOTENT),
+    ("min", lambda rows: rows.min(axis=1), _highest, NUMERIC, _SAME, Trait.IDEMPOTENT),
+    ("and", lambda rows: np.bitwise_and.reduce(rows, axis=1), _ones, INTS, _SAME, Trait.IDEMPOTENT),
+    ("or", lambda rows: np.bitwise_or.reduce(rows, axis=1), _zero, INTS, _SAME, Trait.IDEMPOTENT),
+    ("xor", lambda rows: np.bitwise_xor.reduce(rows, axis=1), _zero, INTS, _SAME, Trait.NONE),
 ):
-    _row(f"simd_{_name}", "x", same(f"simd_{_name}", _allowed), _per_group(_fold, _fill), f"The {_name} over the lanes of the simdgroup, in every lane.", _allowed, _accuracy)
+    _row(f"simd_{_name}", "x", same(f"simd_{_name}", _allowed), _per_group(_fold, _fill), f"The {_name} over the lanes of the simdgroup, in every lane.", _allowed, _accuracy, _again)
 for _kind in ("inclusive", "exclusive"):
     for _name, _scan, _identity in (("sum", np.cumsum, 0), ("product", np.cumprod, 1)):
         _row(f"simd_prefix_{_kind}_{_name}", "x", same(f"simd_prefix_{_kind}_{_name}", NUMERIC), _prefix(_scan, _identity, _kind == "inclusive"), f"The {_name} over the lanes before this one{' and itself' if _kind == 'inclusive' else ''}.", NUMERIC, _SUMS)
@@ -162,7 +162,7 @@ for _name, _fold, _empty, _out, _doc in (
     ("simd_any", lambda rows: rows.any(axis=1), False, dtypes.bool_, "Whether x holds in some lane."),
     ("simd_ballot", _ballot, False, dtypes.u32, "Bit l tells whether x holds in lane l."),
 ):
-    _row(_name, "x", _vote_rule(_name, _out), _per_group(_fold, _always(_empty)), _doc, BOOL, _SAME)
+    _row(_name, "x", _vote_rule(_name, _out), _per_group(_fold, _always(_empty)), _doc, BOOL, _SAME, Trait.NONE if _name == "simd_ballot" else Trait.IDEMPOTENT)
 
 MMA_DTYPES = (dtypes.f16, dtypes.bf16, dtypes.f32)
 
@@ -244,8 +244,8 @@ def _mma_store(call: Call, pointer: Pointer, stride: np.ndarray, fragment: np.nd
             call.world.store(_tile(pointer, stride, g), numerics.cast(fragment[g], call.operands[2].dtype, call.dtype), None)
 
 
-_MMA = Trait.CONVERGENT | Trait.THREAD
-register(Op("mma_zero", "simd", "", _mma_zero_rule, "An 8x8 simdgroup matrix of zeros.", Trait.PURE | Trait.THREAD, lambda call: np.zeros(call.out.shape, call.out.dtype.np_compute), attrs="type: type"))
-register(Op("mma_select", "simd", "cond, a, b", _mma_select_rule, "The 8x8 matrix a in simdgroups where cond holds, else b; only `spread_threads` makes it.", Trait.PURE | Trait.THREAD, _mma_select))
+_MMA = Trait.CONVERGENT | Trait.THREAD | Trait.CUT
+register(Op("mma_zero", "simd", "", _mma_zero_rule, "An 8x8 simdgroup matrix of zeros.", Trait.PURE | Trait.CUT | Trait.THREAD, lambda call: np.zeros(call.out.shape, call.out.dtype.np_compute), attrs="type: type"))
+register(Op("mma_select", "simd", "cond, a, b", _mma_select_rule, "The 8x8 matrix a in simdgroups where cond holds, else b; only `spread_threads` makes it.", Trait.PURE | Trait.CUT | Trait.THREAD, _mma_select))
 register(Op("mma", "simd", "a, a_stride, b, b_stride, acc, mask?", _mma_rule, "acc + A @ B of two 8x8 matrices in memory whose rows are `stride` elements apart.", Trait.READS | _MMA, _mma, accuracy=Accuracy({"f32": 4}), dtypes=MMA_DTYPES))
 register(Op("mma_store", "simd", "ptr, stride, fragment, mask?", _mma_store_rule, "Write an 8x8 matrix with rows `stride` elements apart.", Trait.WRITES | _MMA, _mma_store, dtypes=MMA_DTYPES))

@@ -36,6 +36,19 @@ class Trait(Flag):
     SCHEDULED = auto()  # only in scheduled IR
     CHEAP = auto()  # recompute rather than keep (index arithmetic, constants)
     PARTIAL = auto()  # fails for some operands: may not run where the program would not
+    CONTROL = auto()  # runs its regions: a loop or branch of the program
+    LOOP = auto()  # control flow that comes back
+    HINT = auto()  # its operand, of which the author knows more
+    COMPARE = auto()  # tells the order of two numbers
+    DIVISION = auto()  # of numbers, its quotient or rest: runs of neighbours end at multiples of the divisor
+    IDEMPOTENT = auto()  # x op x is x: nothing is counted twice
+    CUT = auto()  # lanes exchange elements: lowered on its own, from operands in memory
+    PRODUCT = auto()  # of matrices
+    FOLD = auto()  # a member of a nest, its result known after the nest
+    ORDERED = auto()  # stays in program order with others of its kind: messages, barriers
+    ALLOCATES = auto()  # makes memory of the program's own
+    ONE_BY_ONE = auto()  # Metal spells it for single elements only: no float4
+    REGISTERS = auto()  # a function of many coefficients: fewer lanes at once
 
 
 def _many(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -140,6 +153,7 @@ class Op:
     reference: Reference | None = None
     attrs: str = ""  # "lanes: int, sure?: bool": names and kinds; those with a question mark may be absent, and read as None then
     accuracy: Accuracy = EXACT
+    cost: int = 1  # of an element: about how many additions; 0: it only says or moves something
     regions: int = 0
     dtypes: tuple[DType, ...] = ()  # operand dtypes that the property tests go through
 

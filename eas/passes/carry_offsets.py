@@ -13,7 +13,6 @@ from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter
 
 _OFFSET = Type(dtypes.i64)
-_CONTROL = ("if", "for", "while")
 Roots = dict[Value, Value | None]
 
 
@@ -31,7 +30,7 @@ def carry_offsets(module: IRModule, blocks: bool = False) -> IRModule:
     carried = {
         out
         for inst in walk(module.body)
-        if inst.op.name in _CONTROL
+        if inst.op.has(Trait.CONTROL)
         for out in inst.outs
         if roots.get(out) is not None and bool(out.shape) is blocks
     }
@@ -74,7 +73,7 @@ def _roots(module: IRModule) -> Roots:
 
 
 def _update_roots(inst: Inst, roots: Roots) -> None:
-    if inst.op.name in _CONTROL:
+    if inst.op.has(Trait.CONTROL):
         for slot in _slots(inst):
             found = {roots[v] for v in slot.sources if v in roots}
             for value in (slot.out, *slot.params) if found else ():
@@ -99,7 +98,7 @@ class _Carrier(Rewriter):
     def visit(self, inst: Inst) -> None:
         self.loc = inst.loc
         operands = [self.use(v) for v in inst.operands]
-        if inst.op.name not in _CONTROL:
+        if not inst.op.has(Trait.CONTROL):
             self.append(replace(inst, operands=tuple(operands)))
             return
         n = len(inst.outs)

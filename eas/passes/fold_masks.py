@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas.analysis import COMPARES, touches_memory
+from eas.analysis import touches_memory
 from eas.analysis.indexing import Forms, interval
 from eas.analysis.ranges import Range, decide
 from eas.ir import Inst, IRModule, Trait, Value
@@ -40,7 +40,7 @@ def _number(inst: Inst, forms: Forms) -> int | None:
     r = forms.ranges[out]
     if r.is_single:
         return r.lo
-    if inst.op.name not in COMPARES or not inst.operands[0].dtype.is_int:
+    if not inst.op.has(Trait.COMPARE) or not inst.operands[0].dtype.is_int:
         return None
     # The instruction may have new operands by now; the formulas are those of its old ones.
     a, b = (forms.of(v) for v in forms.origin[out].operands)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from eas.analysis.effects import (
-    LOOPS,
     Memory,
     free_of,
     is_load,
@@ -14,7 +13,7 @@ from eas.analysis.effects import (
     is_speculatable,
     own_insts,
 )
-from eas.ir import Inst, IRModule, Region, Value
+from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ir.rewriting import Rewriter, rewrite
 from eas.passes.fold_constants import trip_count
 
@@ -32,7 +31,7 @@ def hoist_invariants(module: IRModule) -> IRModule:
     memory = Memory(module)
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
-        if inst.op.name not in LOOPS:
+        if not inst.op.has(Trait.LOOP):
             return None
         everything = own_insts(inst.regions)
 
@@ -84,7 +83,7 @@ def _carried(inst: Inst) -> tuple[tuple[Value, ...], list[tuple[Value, ...]]]:
 
 def _forward_unchanged(inst: Inst, rw: Rewriter) -> None:
     """A carried value that the body yields as it came is the initial one, inside and after."""
-    if inst.op.name not in LOOPS:
+    if not inst.op.has(Trait.LOOP):
         return
     inits, params = _carried(inst)
     for i, (init, yielded) in enumerate(zip(inits, inst.regions[-1].yields, strict=True)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from eas.analysis.effects import LOOPS, Memory, is_commutative, is_load, is_movable, writes
-from eas.ir import Inst, IRModule, Value
+from eas.analysis.effects import Memory, is_commutative, is_load, is_movable, writes
+from eas.ir import Inst, IRModule, Trait, Value
 from eas.ir.rewriting import Rewriter, ScopedDict, rewrite
 
 
@@ -25,7 +25,7 @@ def merge_common(module: IRModule) -> IRModule:
 
     def enter(inst: Inst, rw: Rewriter) -> None:
         nonlocal epoch
-        if inst.op.name in LOOPS and writes(inst):
+        if inst.op.has(Trait.LOOP) and writes(inst):
             epoch += 1  # the second round of a loop sees what the first one wrote
 
     def rule(inst: Inst, rw: Rewriter) -> tuple[Value, ...] | None:

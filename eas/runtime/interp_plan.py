@@ -127,7 +127,7 @@ class Plan:
 
     def step(self, inst: Inst) -> Step:
         if inst.op.reference is None:
-            assert inst.op.name in _CONTROL, f"op {inst.op.name} has no reference"
+            assert inst.op.has(Trait.CONTROL), f"op {inst.op.name} has no reference"
             return self.control(inst)
         make = self.region if inst.op.has(Trait.SCHEDULED) else self.combine
         combine = make(inst.regions[0]) if inst.regions else None
@@ -276,7 +276,6 @@ class Plan:
         return combine
 
 
-_CONTROL = ("for", "while", "if")
 
 
 def assign(env: list[Any], slots: Sequence[int], values: Sequence[Any]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from eas.analysis.indexing.affine import Affine
 from eas.analysis.indexing.forms import Forms
 from eas.analysis.indexing.linear import ONE, ZERO, Linear
-from eas.analysis.program import COMPARES, moved_axes
+from eas.analysis.program import moved_axes
 from eas.base.trampoline import Definition, evaluate, every, reached
 from eas.ir import Inst, Trait, Value
 
@@ -151,7 +151,7 @@ class Boxes:
             return (yield inst.operands[0], not truth)
         if name == ("and" if truth else "or"):
             return Box.conjunction((yield from every([(v, truth) for v in self._parts(mask, name)])))
-        if name in COMPARES:
+        if inst.op.has(Trait.COMPARE):
             return self._compared(inst, truth)
         where = moved_axes(inst) if inst.op.has(Trait.SHAPE) else None
         if where is not None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import lcm
 
-from eas.analysis.program import COMPARES, Producers
+from eas.analysis.program import Producers
 from eas.analysis.ranges.intervals import Range, single, tidy
-from eas.ir import Value
+from eas.ir import Trait, Value
 
 _NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 Lookup = Callable[[Value], Range]
@@ -29,7 +29,7 @@ def implied(condition: Value, truth: bool, origin: Producers, known: Lookup) -> 
             left.append((inst.operands[0], not truth))
         elif name == ("and" if truth else "or"):
             left += [(operand, truth) for operand in reversed(inst.operands)]
-        elif name in COMPARES and inst.operands[0].dtype.is_int:
+        elif inst.op.has(Trait.COMPARE) and inst.operands[0].dtype.is_int:
             a, b = inst.operands
             yield from _compared(name if truth else _NEGATED[name], a, b, origin, known)
 

@@ -19,7 +19,6 @@ MOST = 15_000  # weight of a kernel that is one function
 _PIECE = 3000  # weight of one of several functions, at least
 _MOST_RESULTS = 64  # values that a function returns: to hand on more takes longer than a longer function does
 
-_SLOTS = ("scratch", "alloc_tg")  # stay where they are: a piece that needs one computes its address again
 
 
 class TooLong(Exception):
@@ -42,7 +41,7 @@ class Outliner:
         for at, inst in enumerate(body):
             if not self.repeats.emit(inst):
                 self.emitter.inst(inst)
-            if at == first and inst.op.name in _SLOTS:
+            if at == first and inst.op.has(Trait.ALLOCATES):  # stays where it is: a piece that needs it computes its address again
                 first, line, weight, enough = at + 1, len(t.lines), t.weight, t.weight + _PIECE
             if t.weight < enough:
                 continue

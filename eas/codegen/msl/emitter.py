@@ -22,7 +22,6 @@ from eas.schedule.gpu.target import MetalTarget
 
 _MAX_WEIGHT = 9  # operators of one statement
 _MAX_STEPS = 32  # of a pointer, before it gets a variable: compilers take at most 256 nested brackets
-_COMPARES = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 BUILTINS = {
     "gid": "uint3 gid [[threadgroup_position_in_grid]]",
     "groups": "uint3 groups [[threadgroups_per_grid]]",
@@ -185,7 +184,7 @@ class MslEmitter(ABC):
             return False
         if inst.op.name == "const" or (expr.is_leaf and not expr.reads):
             return True
-        if inst.op.name in _COMPARES and expr.weight <= 1 and not value.hint and not expr.reads:
+        if inst.op.has(Trait.COMPARE) and expr.weight <= 1 and not value.hint and not expr.reads:
             return True
         if len(sites) > 1 or expr.weight > _MAX_WEIGHT:
             return False

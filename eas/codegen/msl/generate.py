@@ -18,8 +18,6 @@ from eas.codegen.msl.types import type_name
 from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, walk
 from eas.schedule.gpu.target import NEEDED_MACOS, MetalTarget
 
-_DECLARES = frozenset(("scratch", "fragments", "alloc_tg"))
-
 
 @dataclass(frozen=True)
 class MetalCode:
@@ -170,7 +168,7 @@ class _Kernel(MslEmitter):
             self.flush(inst.operands if name == "if" else ())  # reads above must stay above
             CONTROL[name](self, inst)
             return
-        if not inst.op.is_pure and not (inst.op.has(Trait.READS) and not inst.op.has(Trait.WRITES)) and name not in _DECLARES:
+        if not inst.op.is_pure and not (inst.op.has(Trait.READS) and not inst.op.has(Trait.WRITES)) and not inst.op.has(Trait.ALLOCATES):
             self.flush(inst.operands)
         if name in MEMORY:
             MEMORY[name](self, inst)

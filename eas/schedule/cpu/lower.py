@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from eas.ir import Inst, IRModule, Value
+from eas.ir import Inst, IRModule, Trait, Value
 from eas.schedule.cpu.cuts import lower_cut
 from eas.schedule.cpu.loops.around import copy_loops, lower_nest
 from eas.schedule.cpu.lowering import Lowering, ProgramFacts
 from eas.schedule.cpu.turned_nests import lower_turned_nest, turned_nests
 from eas.schedule.elements.elements import Slot
-from eas.schedule.kinds import CONTROL
 from eas.schedule.target import CpuTarget
 
 
@@ -40,7 +39,7 @@ class ProgramLowering(Lowering):
         name = inst.op.name
         if name == "nest":
             self._nest(inst)
-        elif name in CONTROL:
+        elif inst.op.has(Trait.CONTROL):
             self._control(inst)
         elif name == "device_print" or any(v.shape for v in (*inst.operands, *inst.outs)):
             if self.is_formula(inst):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from eas.ir import Inst, Value
+from eas.ir import Inst, Trait, Value
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.elements.addresses import first_address
 from eas.schedule.elements.elements import Elements, Index, first_lane
 
-_CHEAP = frozenset({"load", "store", "add", "sub", "mul", "fma", "cast", "select", "min", "max", "neg", "abs", "gt", "lt", "shr", "and", "or"})
 _LIGHT = 12  # instructions
 _SHORT_ROW = 256  # bytes: such rows share lines with their neighbours
 
 
 def is_light(members: Sequence[Inst]) -> bool:
     """Whether one more copy of a loop over these costs little to compile."""
-    return len(members) <= _LIGHT and all(inst.op.name in _CHEAP for inst in members)
+    return len(members) <= _LIGHT and all(inst.op.has(Trait.ELEMENTWISE) and inst.op.cost <= 2 for inst in members)
 
 
 def is_worth_streaming(members: Sequence[Inst]) -> bool:

@@ -12,7 +12,6 @@ from eas.base.types import Shape
 from eas.ir import Inst, Region, Trait, Value, make, walk
 from eas.schedule.elements.elements import I32, Elements, Emitter, Slot
 from eas.schedule.elements.scopes import Scopes
-from eas.schedule.kinds import PRODUCTS
 
 
 class Statements(ABC):
@@ -231,7 +230,7 @@ def may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
             not inst.regions
             and any(v in views for v in inst.operands)
             and inst.op.is_pure
-            and inst.op.name not in PRODUCTS
+            and not inst.op.has(Trait.PRODUCT)
         ):
             views.update(inst.outs)
     users = [
@@ -239,12 +238,12 @@ def may_overwrite(region: Region, result: Value, old: Value | None) -> bool:
         for i, inst in enumerate(body[:-1])
         for part in (inst, *(w for r in inst.regions for w in walk(r)))
         if any(v in views for v in part.operands)
-        and not (part is inst and part.op.is_pure and part.op.name not in PRODUCTS and not part.regions)
+        and not (part is inst and part.op.is_pure and not part.op.has(Trait.PRODUCT) and not part.regions)
     ]
     if any(v in views for v in body[-1].operands) or any(i > maker for i in users):
         return False
     inst = body[maker]
-    if inst.op.name in PRODUCTS:
+    if inst.op.has(Trait.PRODUCT):
         return inst.operands[2] is old or maker not in users
     if inst.op.name != "nest":
         return maker not in users

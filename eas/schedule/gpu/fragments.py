@@ -17,11 +17,10 @@ that such tiles meet first.
 from __future__ import annotations
 
 from eas.base.dtypes import DType
-from eas.ir import Inst, IRModule, Value, walk
+from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.ops.simd import LANES, MMA_DTYPES
 from eas.schedule.gpu.layouts import FRAGMENT, Layout, fragment
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.kinds import PRODUCTS
 
 _MATRICES = 16  # accumulators of a simdgroup
 _FEW_SIMDGROUPS = 4  # a threadgroup has as many if each then still has `_FEW_MATRICES`
@@ -52,7 +51,7 @@ def is_power(n: int) -> bool:
 
 def dot_threads(module: IRModule, target: MetalTarget) -> int:
     """How many threads the matrix products of a kernel want, 0 if there are none on fragments."""
-    dots = [i for i in walk(module.body) if i.op.name in PRODUCTS and uses_fragments(i, target)]
+    dots = [i for i in walk(module.body) if i.op.has(Trait.PRODUCT) and uses_fragments(i, target)]
     return max((_simdgroups(i, target) * LANES for i in dots), default=0)
 
 
@@ -69,7 +68,7 @@ def _simdgroups(inst: Inst, target: MetalTarget) -> int:
 
 def dot_layouts(module: IRModule, target: MetalTarget, threads: int) -> dict[Value, Layout]:
     """The layout of each product that runs on fragments."""
-    dots = [i for i in walk(module.body) if i.op.name in PRODUCTS and uses_fragments(i, target)]
+    dots = [i for i in walk(module.body) if i.op.has(Trait.PRODUCT) and uses_fragments(i, target)]
     if threads < LANES:
         return {}
     rows = len(dots) > 1 or _reduces_rows(module, {i.out.shape for i in dots})

@@ -20,7 +20,6 @@ from eas.schedule.gpu.lanes import Lanes, LaneSlot, Plan
 from eas.schedule.gpu.matrices import move_matrices
 from eas.schedule.gpu.nests import copy_nest, lower_nest
 from eas.schedule.gpu.target import MetalTarget
-from eas.schedule.kinds import CONTROL
 
 _MAX_ROUNDS = 12
 
@@ -52,7 +51,7 @@ class LaneLowering(Lanes):
         name = inst.op.name
         if name == "nest":
             lower_nest(self, inst)
-        elif name in CONTROL:
+        elif inst.op.has(Trait.CONTROL):
             self._control(inst)
         elif name == "fence":
             self._fence(inst["order"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from eas.analysis import PointerBases, producers
 from eas.base import dtypes
 from eas.base.types import Type
-from eas.ir import Inst, IRModule, Region, Value, make, walk
+from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
 from eas.ir.rewriting import Rewriter, rewrite
 from eas.schedule.gpu.vectors import WIDTHS
 
@@ -247,7 +247,7 @@ def declare_late(module: IRModule) -> IRModule:
         return module
     placed: list[Inst] = list(shared)
     for inst in body:
-        if inst.op.name in ("alloc_tg", "scratch", "fragments"):
+        if inst.op.has(Trait.ALLOCATES):
             continue
         used = {v for part in (inst, *(w for r in inst.regions for w in walk(r))) for v in part.operands}
         for pointer in [p for p in waiting if p in used]:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from eas.analysis import PointerBases, with_inner, writes
 from eas.base.trampoline import reached
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.kinds import CONTROL
 
 _VIEWS = ("expand_dims", "broadcast")
 _MOST_READERS = 2
@@ -33,7 +32,7 @@ def rereads(module: IRModule) -> dict[Value, Inst]:
 def _regions(region: Region) -> Iterator[Region]:
     yield region
     for inst in region.body:
-        if inst.op.name in CONTROL:
+        if inst.op.has(Trait.CONTROL):
             for inner in inst.regions:
                 yield from _regions(inner)
 
@@ -75,7 +74,7 @@ class _Finder:
             used = [part for part in with_inner(inst) if any(v in views for v in part.operands)]
             if not used:
                 continue
-            if inst.op.name in CONTROL or value in [v for part in used for v in part.operands if part.op.name not in _VIEWS]:
+            if inst.op.has(Trait.CONTROL) or value in [v for part in used for v in part.operands if part.op.name not in _VIEWS]:
                 return False
             if inst.op.name in _VIEWS or (inst.op.has(Trait.ELEMENTWISE) and inst.op.name != "nest" and inst.op.is_pure):
                 views.update(inst.outs)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eas.base import dtypes
-from eas.ir import Inst, Value
+from eas.ir import Inst, Trait, Value
+from eas.ops import Op
 from eas.schedule.elements.elements import Index
 from eas.schedule.gpu.lanes import Lanes
 from eas.schedule.gpu.layouts import Layout
 from eas.schedule.gpu.reduce import Reduction
 
+_MADE_OF_INDICES = frozenset({"const", "arange", "broadcast", "expand_dims", "permute"})
 WIDTHS = (4, 2)  # four registers at a time if they are neighbours; the two of a simdgroup matrix are
-# What the code generator spells for vectors too; everything else runs element by element.
-VECTOR_OPS = frozenset(
-    {"const", "add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select", "cast", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "floor", "ceil", "addptr", "load", "store", "reduce", "yield", "arange", "broadcast", "expand_dims", "permute", "multiple_of", "max_contiguous", "max_constancy"}
-)  # fmt: skip
 VECTOR_DTYPES = frozenset({dtypes.f32, dtypes.f16, dtypes.bf16, dtypes.i32, dtypes.u32, dtypes.i16, dtypes.u16, dtypes.i8, dtypes.u8, dtypes.bool_})  # fmt: skip
 
 
@@ -45,7 +43,7 @@ def vector_width(
     if any(v.dtype.is_bool for v in _in_memory(insts, kept)):  # there are no vectors of bools in memory
         return 1
     used = _behind(p, [*operands, *(v for inst in insts for v in inst.outs)], insts)
-    if not all(inst.op.name in VECTOR_OPS for inst in used) or not all(map(_is_vectorable, used)):
+    if not all(_runs_on_vectors(inst.op) for inst in used) or not all(map(_is_vectorable, used)):
         return 1
     elements = p.elements()
     index = tuple(Index(None, lanes=k == axis, axis=k) for k in range(len(layout.shape)))
@@ -61,6 +59,11 @@ def vector_width(
 def _in_memory(insts: Sequence[Inst], kept: Sequence[Value]) -> list[Value]:
     accesses = [inst.operands[0] for inst in insts if inst.op.name in ("load", "store")]
     return [*accesses, *kept]
+
+
+def _runs_on_vectors(op: Op) -> bool:
+    """Everything else runs element by element."""
+    return (op.has(Trait.ELEMENTWISE) and not op.has(Trait.ONE_BY_ONE)) or op.has(Trait.TERMINATOR) or op.name in _MADE_OF_INDICES or op.name == "reduce"
 
 
 def _is_vectorable(inst: Inst) -> bool:

@@ -10,7 +10,6 @@ from eas.analysis import touches_memory, with_inner
 from eas.ir import Arg, Inst, Trait, Value
 
 _May = Callable[[Value, Value], bool]
-_ORDERED = frozenset({"device_print", "barrier", "device_assert"})  # messages appear in program order; barriers order everything
 
 
 @dataclass(eq=False)
@@ -45,7 +44,7 @@ class NestMemory:
 
     def add(self, member: Inst) -> None:
         for inst in with_inner(member):
-            self._has_order |= inst.op.name in _ORDERED
+            self._has_order |= inst.op.has(Trait.ORDERED)
             self._has_atomics |= inst.op.has(Trait.ATOMIC)
             if touches_memory(inst):
                 self._has_accesses = True
@@ -58,7 +57,7 @@ class NestMemory:
         return any(self._conflicts(inst, may_meet) for inst in with_inner(later))
 
     def _conflicts(self, inst: Inst, may_meet: _May) -> bool:
-        if inst.op.name in _ORDERED and self._has_order:
+        if inst.op.has(Trait.ORDERED) and self._has_order:
             return True
         if inst.op.has(Trait.ATOMIC) and self._has_atomics:
             return True

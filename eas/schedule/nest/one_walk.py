@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from eas.analysis.motion import STILL, Direction, Motion, place
-from eas.ir import Inst, Value, walk
-
-_DIVISIONS = frozenset({"floordiv", "mod", "truncdiv", "rem"})  # their runs end with the block
+from eas.ir import Inst, Trait, Value, walk
 
 
 def is_one_walk(nest: Inst, motion: Motion, program: int, axis: int) -> bool:
     """Whether a nest does the same for the first position of a program as for the one behind the last of the program before."""
     insts = list(walk(nest.regions[0]))
-    if any(inst.op.name in _DIVISIONS for inst in insts) or any(i.op.name in _DIVISIONS and i.out.shape for i in motion.made.values()):
+    if any(inst.op.has(Trait.DIVISION) for inst in insts) or any(i.op.has(Trait.DIVISION) and i.out.shape for i in motion.made.values()):
         return False
     behind = motion.along(Direction(motion.programs(program), through_loads=True, is_exact=True))
     block = nest["shape"][axis]

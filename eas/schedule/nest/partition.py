@@ -11,21 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eas.analysis import HINTS, PointerBases, with_inner
+from eas.analysis import PointerBases, with_inner
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Shape
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
-from eas.schedule.kinds import CONTROL, CUTS, FOLDS
 from eas.schedule.nest.collisions import Addresses
 from eas.schedule.nest.memory import NestMemory
 from eas.schedule.rewrite.element_loops import is_each, wish
 
-_POINTERS = HINTS | {"addptr"}
+_TRIP = 4  # the cost of integers in memory: what costs as much is kept
 _MOST_CARRIED = 16  # folds and scans of a nest: there are no registers for more
-# Integer ops that cost more than a trip to memory.
-_DEAR = frozenset(
-    {"floordiv", "mod", "truncdiv", "truncmod", "mulhi", "popcount", "clz", "ctz", "bit_reverse"}
-)
 
 
 def partition(
@@ -119,6 +114,11 @@ def _is_in_place(base: Arg | Value) -> bool:
 def _is_private(base: Arg | Value) -> bool:
     """Whether nothing else can point into this buffer."""
     return isinstance(base, Value) or bool(base.attr("noalias"))
+
+
+def _is_address(inst: Inst) -> bool:
+    """Whether it moves pointers, or says something of them."""
+    return inst.op.name == "addptr" or inst.op.has(Trait.HINT)
 
 
 def _is_carried(inst: Inst) -> bool:
@@ -224,7 +224,7 @@ class _Partition:
     def _derive(self, formula: Inst, group: _Group) -> None:
         """Note a formula over what a nest computes."""
         group.derived.update(formula.outs)
-        is_address = self.facts.one_by_one and formula.op.name in _POINTERS and formula.out.type.is_pointer
+        is_address = self.facts.one_by_one and _is_address(formula) and formula.out.type.is_pointer
         if is_address and all(v in group.addresses or not (v in group.derived or v in group.results) for v in formula.operands):
             group.addresses.update(formula.outs)
 
@@ -246,7 +246,7 @@ class _Partition:
         group.members[inst] = None
         group.memory.add(inst)
         group.num_carried += _is_carried(inst)
-        (group.results if inst.op.name in FOLDS else group.produced).update(inst.outs)
+        (group.results if inst.op.has(Trait.FOLD) else group.produced).update(inst.outs)
 
     def _defer(self, inst: Inst) -> None:
         for out in inst.outs:
@@ -263,7 +263,7 @@ class _Partition:
             or inst.regions
             or not inst.outs
             or inst.outs[0].type.is_scalar
-            or inst.op.name in CUTS
+            or inst.op.has(Trait.CUT)
         ):
             return False
         if len(inst.outs) > 1 and not inst.op.has(Trait.SHAPE):
@@ -274,22 +274,21 @@ class _Partition:
             v.type.is_scalar or v in self.formulas for v in inst.operands
         ):
             return (
-                inst.op.name in _POINTERS
+                _is_address(inst)
                 and inst.out.type.is_pointer
             )
         return inst.out.type.is_pointer or (
             not inst.out.dtype.is_float
-            and inst.op.name not in _DEAR
-            and inst.op.name != "inline_target"
+            and inst.op.cost < _TRIP
         )
 
     def _member_shape(self, inst: Inst) -> Shape | None:
         """The iteration shape of an instruction that can be in a nest."""
-        if inst.op.name in CUTS and self.facts.in_order(inst):
+        if inst.op.has(Trait.CUT) and self.facts.in_order(inst):
             return inst.operands[0].shape
-        if inst.op.name in CUTS or inst.op.has(Trait.CONVERGENT):
+        if inst.op.has(Trait.CUT) or inst.op.has(Trait.CONVERGENT):
             return None
-        if inst.op.name in CONTROL:
+        if inst.op.has(Trait.CONTROL):
             return self._control_shape(inst)
         blocks = [v.shape for v in (*inst.operands, *inst.outs) if v.shape]
         if not blocks or inst.op.has(Trait.TERMINATOR):
@@ -328,7 +327,7 @@ class _Partition:
                 )
                 if (
                     child.op.name == "reduce"
-                    or child.op.name in CUTS
+                    or child.op.has(Trait.CUT)
                     or child.op.has(Trait.WRITES)
                     or (child.op.has(Trait.EFFECT) and child not in self.facts.near)
                 ):
@@ -419,7 +418,7 @@ class _Partition:
 
     def _outside(self, inst: Inst) -> Inst:
         inst = self._with_operands(inst)
-        if inst.op.name not in CONTROL:
+        if not inst.op.has(Trait.CONTROL):
             return inst if not inst.regions else self._substituted(inst)
         regions = []
         for region in inst.regions:

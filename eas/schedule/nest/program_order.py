@@ -13,7 +13,6 @@ from dataclasses import replace
 from eas.analysis.motion import Motion, motion_of
 from eas.base.trampoline import reached
 from eas.ir import Inst, IRModule, Trait, Value, walk
-from eas.schedule.kinds import FOLDS
 from eas.schedule.nest.one_walk import is_one_walk
 
 _LONG_ROW = 1 << 12  # bytes: a row of a tile that is worth a run of its own
@@ -105,7 +104,7 @@ def _is_plain_nest(nest: Inst) -> bool:
 def _is_plain(inst: Inst) -> bool:
     if inst.op.name in ("load", "store", "yield"):
         return True
-    return inst.op.is_pure and not inst.regions and inst.op.name not in FOLDS and not inst.op.has(Trait.CONVERGENT)
+    return inst.op.is_pure and not inst.regions and not inst.op.has(Trait.FOLD) and not inst.op.has(Trait.CONVERGENT)
 
 
 def _reads_scratch(nest: Inst, motion: Motion) -> bool:

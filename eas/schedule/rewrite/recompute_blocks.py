@@ -8,7 +8,6 @@ from dataclasses import replace
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.rewrite.reload_blocks import Body, LoadFacts, users_of
 
-_CHEAP = frozenset({"add", "sub", "mul", "fma", "neg", "abs", "min", "max", "select"})
 _MOST = 3  # such instructions: a vector of them takes no longer than to store and load it
 
 
@@ -36,7 +35,7 @@ def _recomputed(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> R
     body, made = Body(region.body), {out: inst for inst in region.body for out in inst.outs}
     wanted: dict[Inst, list[list[Inst]]] = {}
     for inst in region.body:
-        formula = _formula(inst, made, facts) if inst.op.name in _CHEAP and inst.out.shape else None
+        formula = _formula(inst, made, facts) if _is_cheap(inst) else None
         if formula is not None:
             for user in body.waiting(inst, facts.users.get(inst.out, [])):
                 wanted.setdefault(user, []).append(formula)
@@ -46,7 +45,7 @@ def _recomputed(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> R
             again = list(_clones(formula, copies))
             new += again
             inst = replace(inst, operands=tuple(again[-1].out if v is formula[-1].out else v for v in inst.operands))
-        if inst.op.name in ("for", "while", "if"):
+        if inst.op.has(Trait.CONTROL):
             inst = replace(inst, regions=tuple(_recomputed(r, facts, copies) for r in inst.regions))
         new.append(inst)
     return replace(region, body=tuple(new))
@@ -62,9 +61,14 @@ def _formula(inst: Inst, made: dict[Value, Inst], facts: LoadFacts) -> list[Inst
         steps.append(blocks[0])
         if blocks[0].op.name == "load":
             return steps[::-1] if facts.may_repeat(blocks[0]) else None
-        if blocks[0].op.name not in _CHEAP:
+        if not _is_cheap(blocks[0]):
             return None
     return None
+
+
+def _is_cheap(inst: Inst) -> bool:
+    """Whether a block of numbers is made by one or two instructions per vector."""
+    return inst.op.is_pure and inst.op.has(Trait.ELEMENTWISE) and inst.op.cost <= 2 and bool(inst.out.shape) and inst.out.type.is_value and inst.out.dtype is inst.operands[-1].dtype
 
 
 def _is_free(value: Value, facts: LoadFacts) -> bool:

@@ -72,7 +72,7 @@ def _reloaded(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Reg
             copies[again] = load
             made.append(again)
             inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))
-        if inst.op.name in ("for", "while", "if"):
+        if inst.op.has(Trait.CONTROL):
             inst = replace(inst, regions=tuple(_reloaded(r, facts, copies) for r in inst.regions))
         made.append(inst)
     return replace(region, body=tuple(made))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.ir.rewriting import Rewriter, clone_inst, rewrite
-from eas.schedule.kinds import CUTS, FOLDS
 
 _MOST_TRIPS, _MOST_INSTS = 5, 300
 
@@ -59,7 +58,7 @@ def _loops(region: Region) -> Iterator[Inst]:
 def _is_sum(body: Region, outs: Sequence[Value]) -> bool:
     """Whether a loop carries blocks and only combines what it reads element by element."""
     reads = any(i.op.name == "load" and i.out.shape for i in body.body)
-    known = (i.op.name in ("load", "yield") or (i.op.is_pure and not i.regions and i.op.name not in CUTS | FOLDS and not i.op.has(Trait.CONVERGENT)) for i in body.body)
+    known = (i.op.name in ("load", "yield") or (i.op.is_pure and not i.regions and not any(map(i.op.has, (Trait.FOLD, Trait.CUT, Trait.CONVERGENT)))) for i in body.body)
     return reads and any(out.shape for out in outs) and all(known)
 
 

@@ -12,7 +12,6 @@ from eas.analysis.effects import Memory
 from eas.analysis.indexing import analyse
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.ir.rewriting import Rewriter, rewrite
-from eas.schedule.kinds import CUTS, FOLDS
 
 _WIDENS = ("expand_dims", "broadcast")
 
@@ -77,7 +76,7 @@ def _is_tile_sum(loop: Inst) -> bool:
 def _is_plain(inst: Inst) -> bool:
     if inst.op.name in ("load", "store", "yield"):
         return True
-    return inst.op.is_pure and not inst.regions and inst.op.name not in FOLDS | CUTS and not inst.op.has(Trait.CONVERGENT)
+    return inst.op.is_pure and not inst.regions and not any(map(inst.op.has, (Trait.FOLD, Trait.CUT, Trait.CONVERGENT)))
 
 
 def _is_only_widened(value: Value, users: dict[Value, list[Inst]]) -> bool:

@@ -10,26 +10,7 @@ from eas.base.types import Shape
 from eas.ir import Inst, Trait, walk
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.cpu.shared_rows import RowSharing
-from eas.schedule.kinds import CUTS, FOLDS
 from eas.schedule.target import MOST_UPDATES, SUMS, CpuTarget
-
-_HEAVY = frozenset(
-    {
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sin",
-        "cos",
-        "tan",
-        "erfc",
-        "pow",
-        "sigmoid",
-        "philox",
-        "atan2",
-    }
-)
 
 _FEW_COUNTERS = 1024  # up to which wide loops are as fast, or faster
 _MANY_LOADS = 4  # of which the processor finds enough to do at once without more lanes
@@ -46,7 +27,7 @@ def choose_lanes(p: Lowering, members: Sequence[Inst], shape: Shape, extent: int
     if sums is not None:
         return _lanes_of_sums(p.target, members, shape, extent, sums)
     loads = sum(inst.op.name == "load" for inst in members)
-    is_much = loads > _MANY_LOADS or any(part.op.name in _HEAVY for inst in members for part in with_inner(inst))
+    is_much = loads > _MANY_LOADS or any(part.op.has(Trait.REGISTERS) for inst in members for part in with_inner(inst))
     registers = 1 if p.facts.is_very_long else 2 if is_much else 4
     one = p.target.vector_nbytes // widest(members)
     lanes = p.target.vector_nbytes * registers // widest(members)
@@ -84,7 +65,7 @@ def is_sum(members: Sequence[Inst]) -> bool:
     inner = [inst for loop in loops for inst in walk(loop.regions[0])]
     rest = [inst for inst in (*members, *inner) if inst.op.name not in ("for", "load", "store", "yield")]
     reads = any(inst.op.name == "load" and inst.out.shape for inst in inner)
-    return reads and all(inst.op.is_pure and not inst.regions and inst.op.name not in CUTS | FOLDS for inst in rest)
+    return reads and all(inst.op.is_pure and not inst.regions and not inst.op.has(Trait.CUT) and not inst.op.has(Trait.FOLD) for inst in rest)
 
 
 def _lanes_of_sums(target: CpuTarget, members: Sequence[Inst], shape: Shape, extent: int, sharing: RowSharing) -> int:

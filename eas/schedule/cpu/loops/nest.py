@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from eas.analysis import mask_of, with_inner
 from eas.base.types import Shape, Type
-from eas.ir import Inst, Value
+from eas.ir import Inst, Trait, Value
 from eas.schedule.cpu.counters import Counters
 from eas.schedule.cpu.loops import prefixes
 from eas.schedule.cpu.loops.lanes import choose_lanes, is_sum, widest
@@ -24,7 +24,6 @@ from eas.schedule.cpu.shared_rows import RowSharing
 from eas.schedule.cpu.streams import are_apart, is_light, is_stream, is_worth_streaming
 from eas.schedule.elements.elements import Context, Elements, Index, Known, Slot
 from eas.schedule.elements.members import mask_at, member
-from eas.schedule.kinds import FOLDS
 
 X = TypeVar("X")
 T = TypeVar("T")
@@ -54,7 +53,7 @@ class NestLoops:
         # Addresses made of values of the nest are formulas here: computed where they are needed.
         program.formulas.update((inst.out, inst) for inst in members if is_address(inst))
         self.members = members = [inst for inst in members if not is_address(inst)]
-        reduced = {out for inst in members if inst.op.name in FOLDS for out in inst.outs}
+        reduced = {out for inst in members if inst.op.has(Trait.FOLD) for out in inst.outs}
         self.outs = [(inner, outer) for inner, outer in yields if inner not in reduced]
         self.outer_of = dict(yields)
         self.into = into or {}

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from eas.analysis.combines import (
-    IDEMPOTENT,
     IDENTITIES,
     identity,
     indexed_extreme,
     neutrals,
 )
 from eas.base.types import Type
-from eas.ir import Inst, Value
+from eas.ir import Inst, Trait, Value
 from eas.ir.rewriting import clone_region
 from eas.schedule.elements.elements import I64, Elements, Emitter, Index, Slot, first_lane, nothing
 
@@ -36,7 +35,7 @@ class Reduction:
     def is_idempotent(self) -> bool:
         """Whether it does no harm to take an element twice."""
         combine = self.inst.regions[0]
-        is_known = identity(combine) is not None and combine.body[0].op.name in IDEMPOTENT
+        is_known = identity(combine) is not None and combine.body[0].op.has(Trait.IDEMPOTENT)
         return is_known or self.extreme is not None
 
     def start(self, elements: Elements, first: tuple[Index, ...], has_lanes: bool) -> list[Value]:
