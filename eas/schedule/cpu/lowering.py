@@ -103,6 +103,9 @@ class Lowering(Statements):
         self.allocations += self.e.blocks.pop()
         return Slot(pointer, shape)
 
+    def slot_like(self, value: Value) -> Slot:
+        return self.new_slot(value.shape, value.dtype, value.hint)
+
     def tags(self, words: int) -> Slot:
         """Words that keep what programs note there; the first 8 are 0 when a thread joins a launch."""
         slot = self.new_slot((words,), dtypes.i64, "tags")
@@ -114,7 +117,7 @@ class Lowering(Statements):
         """A slot that holds the value; formulas are computed into one."""
         if value in self.slots:
             return self.slots[value]
-        slot = self.new_slot(value.shape, value.dtype, value.hint)
+        slot = self.slot_like(value)
         self.fill(slot, value)
         return slot
 

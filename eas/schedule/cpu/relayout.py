@@ -20,7 +20,7 @@ def contiguous(p: Lowering, used: Iterable[Value]) -> Iterator[None]:
     """
     made = []
     for value in _moved_blocks(p, used):
-        slot = p.new_slot(value.shape, value.dtype, value.hint)
+        slot = p.slot_like(value)
         transpose(p, p.formulas[value], slot)
         made.append((value, slot))
     for value, slot in made:

@@ -6,9 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
-from eas.base.types import Shape
 from eas.ir import Inst, Region, Trait, Value, make, walk
 from eas.schedule.elements.elements import I32, Elements, Emitter, Slot
 from eas.schedule.elements.scopes import Scopes
@@ -73,8 +71,8 @@ class Statements(ABC):
     # --- slots ------------------------------------------------------------------------------
 
     @abstractmethod
-    def new_slot(self, shape: Shape, dtype: DType, hint: str = "") -> Slot:
-        """A place for a block."""
+    def slot_like(self, value: Value) -> Slot:
+        """A place for a block like this."""
 
     @abstractmethod
     def fill(self, slot: Slot, value: Value) -> None:
@@ -82,7 +80,7 @@ class Statements(ABC):
 
     def slot_for(self, value: Value) -> Slot:
         """The slot that a value that is about to be made goes to."""
-        slot = self.wanted.get(value) or self.new_slot(value.shape, value.dtype, value.hint)
+        slot = self.wanted.get(value) or self.slot_like(value)
         self.slots[value] = slot
         return slot
 
@@ -112,7 +110,7 @@ class Statements(ABC):
                     loc=inst.loc,
                 )
             if out.shape:
-                slots[i] = self.wanted.get(out) or self.new_slot(out.shape, out.dtype, out.hint)
+                slots[i] = self.wanted.get(out) or self.slot_like(out)
                 notes = self.notes_instead_of(inst, i) if init is not None else None
                 if notes is not None:
                     beside[i] = notes
@@ -192,7 +190,7 @@ class Statements(ABC):
         for value, slot in moves:
             if self._read_through(value) & targets:
                 copy = Value(value.type, value.hint)
-                self.slots[copy] = self.new_slot(value.shape, value.dtype, value.hint)
+                self.slots[copy] = self.slot_like(value)
                 self.fill(self.slots[copy], value)
                 value = copy
             ready.append((value, slot))

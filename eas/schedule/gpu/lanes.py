@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
-from eas.analysis import with_inner
+from eas.analysis import definitions, with_inner
 from eas.analysis.ranges import value_ranges
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
@@ -26,17 +27,20 @@ from eas.schedule.gpu.target import MetalTarget
 
 _CONTEXT = Context(loads_strides=False)
 
+SlotKey = tuple[Value | Inst | None, int]
+"""For which value of the module, or in which statement, a slot is made; and which of its slots it is."""
+
 
 @dataclass(eq=False)
 class Plan:
-    """What one lowering learns for the next: slots are numbered in the order they are made."""
+    """What one lowering learns for the next."""
 
     threads: int
-    shared: set[int] = field(default_factory=set)  # slots that some thread reads of another
-    layouts: dict[int, Layout] = field(default_factory=dict)  # of carried blocks
-    matrices: set[int] = field(default_factory=set)  # slots that are simdgroup matrices
-    rows: dict[int, int] = field(default_factory=dict)  # elements from row to row of shared slots
-    moved: set[int] = field(default_factory=set)  # carried blocks whose layout has changed once
+    shared: set[SlotKey] = field(default_factory=set)  # slots that some thread reads of another
+    layouts: dict[SlotKey, Layout] = field(default_factory=dict)  # of carried blocks
+    matrices: set[SlotKey] = field(default_factory=set)  # slots that are simdgroup matrices
+    rows: dict[SlotKey, int] = field(default_factory=dict)  # elements from row to row of shared slots
+    moved: set[SlotKey] = field(default_factory=set)  # carried blocks whose layout has changed once
     is_serial: bool = False
 
     def is_same(self, other: Plan) -> bool:
@@ -49,7 +53,7 @@ class Plan:
 class LaneSlot(Slot):
     """A block in registers of the threads, or in threadgroup memory."""
 
-    number: int
+    key: SlotKey
     layout: Layout
     in_registers: bool
     row: int = 0  # elements from row to row where that is more than the last extent
@@ -77,14 +81,13 @@ class Lanes(Statements):
         self.metal = target
         self.plan = plan
         self.threads = plan.threads
-        self.slot_count = 0
         self.shared = set(plan.shared)
-        self.carried: dict[int, Layout] = {}  # what was written to carried slots
-        self.slot_layouts: dict[int, Layout] = {}
+        self.carried: dict[SlotKey, Layout] = {}  # what was written to carried slots
+        self.slot_layouts: dict[SlotKey, Layout] = {}
         self.prefers: dict[Value, Layout] = {}
         self.products = dot_layouts(module, target, self.threads)
-        self.matrices: set[int] = set()
-        self.rows: dict[int, int] = {}
+        self.matrices: set[SlotKey] = set()
+        self.rows: dict[SlotKey, int] = {}
         self._corners: dict[tuple[int, ...], Value] = {}
         self.register: Value | None = None  # the register number of the innermost loop over registers
         self.num_registers = 1
@@ -92,6 +95,9 @@ class Lanes(Statements):
         self.ranges = value_ranges(module)
         self.rereads = {} if plan.is_serial else rereads(module)
         self.places = MemoryPlaces(module)
+        self.lowered: Inst | None = None  # the statement that is being lowered
+        self._known = frozenset(definitions(module))
+        self._keys: Counter[Value | Inst | None] = Counter()
         self.used = {v for inst in walk(module.body) for v in inst.operands}
         self.tid = self._thread_number()
 
@@ -112,12 +118,8 @@ class Lanes(Statements):
         A carried block that is written in another layout takes that one, and may then turn out
         to need no threadgroup memory; each has one such chance.
         """
-        known = {**self.plan.layouts, **self.carried}
-        moved = {n for n, layout in self.carried.items() if self.slot_layouts[n] != layout} - self.plan.moved
-        layouts = {n: layout for n, layout in known.items() if n in moved or n in self.plan.layouts}
-        for n in self.plan.layouts:
-            if n not in moved:
-                layouts[n] = self.plan.layouts[n]
+        moved = {key for key, layout in self.carried.items() if self.slot_layouts[key] != layout} - self.plan.moved
+        layouts = {**self.plan.layouts, **{key: self.carried[key] for key in moved}}
         shared = set() if moved else self.shared  # who reads what is found again under other layouts
         return Plan(self.threads, shared, layouts, self.matrices, self.rows, self.plan.moved | moved, self.plan.is_serial)
 
@@ -139,8 +141,8 @@ class Lanes(Statements):
         self.e.blocks[-1].append(made.with_attrs(uniform=True))
         for out in inst.outs:
             slot = self.lane_slot(out)
-            if slot is not None and slot.number in self.matrices:
-                self.slots[out] = self.seen(slot)
+            if slot is not None and slot.key in self.matrices:
+                self.slots[out] = self.seen(slot, out)
 
     def _wish(self, region: Region, slots: Mapping[int, Slot], own: int) -> None:
         """What a product starts from is made in the product's place."""
@@ -167,16 +169,16 @@ class Lanes(Statements):
 
     def hold_matrices(self, slot: LaneSlot) -> None:
         """Ask that a slot in registers be simdgroup matrices (from the next round on)."""
-        self.matrices.add(slot.number)
+        self.matrices.add(slot.key)
 
-    def seen(self, slot: LaneSlot) -> LaneSlot:
+    def seen(self, slot: LaneSlot, value: Value) -> LaneSlot:
         """How others see a finished product: as it is, or a copy in memory if they read across threads."""
-        number = self.new_number()
-        if number not in self.plan.shared:
-            return replace(slot, number=number)
+        key = self.new_key(value)
+        if key not in self.plan.shared:
+            return replace(slot, key=key)
         holder = Value(Type(slot.pointer.dtype, slot.shape), slot.pointer.hint)
         self.slots[holder] = slot
-        copy = LaneSlot(self.memory(slot.shape, holder.dtype, holder.hint), slot.shape, number, slot.layout, False)
+        copy = LaneSlot(self.memory(slot.shape, holder.dtype, holder.hint), slot.shape, key, slot.layout, False)
         self.fill(copy, holder)
         return copy
 
@@ -217,48 +219,49 @@ class Lanes(Statements):
         self.allocations += self.e.blocks.pop()
         return pointer
 
-    def new_number(self) -> int:
-        """The number of the next slot."""
-        self.slot_count += 1
-        return self.slot_count - 1
+    def new_key(self, value: Value) -> SlotKey:
+        """What the next slot for a value is known by in every round; one for a value that the module does not have is its statement's."""
+        owner = value if value in self._known else self.lowered
+        self._keys[owner] += 1
+        return owner, self._keys[owner]
 
-    def new_slot(self, shape: Shape, dtype: DType, hint: str = "") -> Slot:
-        return self.slot_in(self.default_layout(shape), dtype, hint)
+    def slot_like(self, value: Value) -> Slot:
+        return self.slot_in(self.default_layout(value.shape), value)
 
-    def slot_in(self, layout: Layout, dtype: DType, hint: str = "", *, row: int = 0) -> LaneSlot:
-        """A slot of a layout: in registers unless the plan says that threads read each other's."""
-        number = self.new_number()
-        layout = self.slot_layouts[number] = self.plan.layouts.get(number, layout)
+    def slot_in(self, layout: Layout, value: Value, *, row: int = 0) -> LaneSlot:
+        """A slot of a layout for a value: in registers unless the plan says that threads read each other's."""
+        key, dtype, hint = self.new_key(value), value.dtype, value.hint
+        layout = self.slot_layouts[key] = self.plan.layouts.get(key, layout)
         if self.plan.is_serial:  # one thread: an array of all elements, in order
-            return LaneSlot(self.array(math.prod(layout.shape), dtype, hint), layout.shape, number, layout, False)
-        if number in self.plan.shared:
-            row = self.plan.rows.get(number, row)
+            return LaneSlot(self.array(math.prod(layout.shape), dtype, hint), layout.shape, key, layout, False)
+        if key in self.plan.shared:
+            row = self.plan.rows.get(key, row)
             shape = (*layout.shape[:-1], row or layout.shape[-1])
-            return LaneSlot(self.memory(shape, dtype, hint, layout), layout.shape, number, layout, False, row)
-        return self._register_slot(number, layout, dtype, hint, is_matrices=number in self.plan.matrices)
+            return LaneSlot(self.memory(shape, dtype, hint, layout), layout.shape, key, layout, False, row)
+        return self._register_slot(key, layout, dtype, hint, is_matrices=key in self.plan.matrices)
 
-    def matrices_in(self, layout: Layout, dtype: DType, hint: str) -> LaneSlot:
+    def matrices_in(self, layout: Layout, value: Value) -> LaneSlot:
         """A slot of simdgroup matrices that nobody but its maker reads."""
-        return self._register_slot(self.new_number(), layout, dtype, hint, is_matrices=True)
+        return self._register_slot(self.new_key(value), layout, value.dtype, value.hint, is_matrices=True)
 
-    def _register_slot(self, number: int, layout: Layout, dtype: DType, hint: str, *, is_matrices: bool) -> LaneSlot:
+    def _register_slot(self, key: SlotKey, layout: Layout, dtype: DType, hint: str, *, is_matrices: bool) -> LaneSlot:
         pointer = self.array(layout.num_registers, dtype, hint, layout, is_matrices=is_matrices)
         is_opaque = is_matrices and self.metal.fragment_map is None
-        return LaneSlot(pointer, layout.shape, number, layout, True, 0, is_matrices, is_opaque)
+        return LaneSlot(pointer, layout.shape, key, layout, True, 0, is_matrices, is_opaque)
 
     def share(self, slot: LaneSlot) -> LaneSlot:
         """Ask that a slot be in threadgroup memory (from the next round on)."""
-        self.shared.add(slot.number)
+        self.shared.add(slot.key)
         return slot
 
     def slot_for(self, value: Value, layout: Layout | None = None) -> LaneSlot:
         """The slot that a value that is about to be made goes to."""
         wanted = self.wanted.get(value)
         if wanted is None:
-            wanted = self.slot_in(layout or self.default_layout(value.shape), value.dtype, value.hint)
+            wanted = self.slot_in(layout or self.default_layout(value.shape), value)
         assert isinstance(wanted, LaneSlot)
         if layout is not None and self.wanted.get(value) is not None:
-            self.carried[wanted.number] = layout
+            self.carried[wanted.key] = layout
         self.slots[value] = wanted
         return wanted
 
@@ -267,9 +270,9 @@ class Lanes(Statements):
         found = self.lane_slot(value)
         if found is not None:
             if row and len(value.shape) > 1:
-                self.rows[found.number] = row
+                self.rows[found.key] = row
             return self.share(found)
-        slot = self.slot_in(self.layout_of(value), value.dtype, value.hint, row=row)
+        slot = self.slot_in(self.layout_of(value), value, row=row)
         self.share(slot)
         self.fill(slot, value)
         return slot
@@ -444,7 +447,7 @@ class LaneElements(Elements):
         if is_general or len(steps) != 1:
             raise NotVectors
         if len(slot.shape) > 1 and index[-2].lanes:  # neighbours in different banks
-            self.p.rows.setdefault(slot.number, slot.shape[-1] + 1)
+            self.p.rows.setdefault(slot.key, slot.shape[-1] + 1)
         pointer = self.address(slot, tuple(ix.first() for ix in index))[0]
         return self.e.emit("vgather", pointer, stride=steps[0])
 

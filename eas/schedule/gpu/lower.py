@@ -47,6 +47,11 @@ class LaneLowering(Lanes):
     """The lowering of one program: each instruction by the rule for its kind."""
 
     def statement(self, inst: Inst) -> None:
+        outer, self.lowered = self.lowered, inst
+        self._lower(inst)
+        self.lowered = outer
+
+    def _lower(self, inst: Inst) -> None:
         self.e.loc = inst.loc or self.e.loc
         name = inst.op.name
         if name == "nest":

@@ -51,9 +51,8 @@ class _Product:
         left, right = self._side(a, is_left=True), self._side(b, is_left=False)
         is_carried = self.inst.out in p.wanted
         target = p.slot_for(self.inst.out, self.layout)
-        slot = target if target.in_registers else p.matrices_in(self.layout, acc.dtype, self.inst.out.hint)
+        slot = target if target.in_registers else p.matrices_in(self.layout, self.inst.out)
         if slot is target:
-            p.new_number()  # the same numbers in every plan
             p.hold_matrices(slot)
         if not p.is_same_place(p.slots.get(acc), slot):
             p.fill(slot, acc)
@@ -61,7 +60,7 @@ class _Product:
         if slot is not target:
             p.slots[self.inst.out] = slot
             p.fill(target, self.inst.out)
-        p.slots[self.inst.out] = target if is_carried else p.seen(target)
+        p.slots[self.inst.out] = target if is_carried else p.seen(target, self.inst.out)
 
     def _side(self, value: Value, *, is_left: bool) -> _Operand:
         if value.type.is_pointer:
@@ -157,7 +156,7 @@ def move_matrices(p: Lanes, slot: LaneSlot, value: Value) -> bool:
     if staged is None:
         assert held is not None
         memory = p.memory(held.shape, value.dtype, value.hint)
-        staged = replace(held, pointer=memory, number=p.new_number(), in_registers=False, is_matrices=False, is_opaque=False)
+        staged = replace(held, pointer=memory, key=p.new_key(value), in_registers=False, is_matrices=False, is_opaque=False)
         _move(p, held, staged, is_store=True)
     if not staged.in_registers:
         _move(p, slot, staged, is_store=False)

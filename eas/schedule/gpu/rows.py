@@ -38,7 +38,7 @@ def each_element(p: Lanes, layout: Layout, body: Callable[[LaneElements, tuple[I
 
 def shared_view(p: Lanes, pointer: Value, shape: Shape, row: int = 0) -> LaneSlot:
     """A slot over threadgroup memory (or, of one thread, its array) that is already there."""
-    return LaneSlot(pointer, shape, p.new_number(), p.default_layout(shape), False, row)
+    return LaneSlot(pointer, shape, p.new_key(pointer), p.default_layout(shape), False, row)
 
 
 def work_memory(p: Lanes, count: int, dtype: dtypes.DType, hint: str) -> Value:
