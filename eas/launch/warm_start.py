@@ -103,6 +103,7 @@ class StoredCode:
     """Native code of an earlier process; stands for `codegen.llvm.NativeCode`, less its text."""
 
     logs: tuple[Any, ...] = ()
+    llvm, target = "", None
 
     def __init__(self, blob: bytes, record: tuple[Any, ...]) -> None:
         self.object = blob

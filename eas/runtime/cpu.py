@@ -77,7 +77,7 @@ class CpuRuntime(Runtime):
             _execute(native, kernel, slots, grid, record, args, log)
             return
         own = cast(QueueLane | None, lane)
-        spans = kernel.spans(slots, getattr(native, "writes", None))
+        spans = kernel.spans(slots, native.writes)
         prints = log is not None  # in the order of the launches
         if sync:
             self.queue.wait_for(spans, native.name, prints, own)
@@ -105,7 +105,7 @@ class CpuRuntime(Runtime):
 
     def launch_code(self, executable: Executable) -> LaunchCode | None:
         native = cast(NativeExecutable, executable)
-        if native.loaded is None or getattr(native.native, "logs", None):
+        if native.loaded is None or native.native.logs:
             return None
         return LaunchCode(native.loaded, native.native.places)
 
@@ -122,10 +122,8 @@ class CpuRuntime(Runtime):
 
     def work(self, executable: Executable, args: Sequence[object]) -> tuple[int | None, int | None]:
         native = cast(NativeExecutable, executable).native
-        nbytes = getattr(native, "nbytes_per_program", None)
-        flops = getattr(native, "flops_per_program", None)
-        if nbytes is not None and flops is not None:
-            return nbytes, flops
+        if native.nbytes_per_program is not None and native.flops_per_program is not None:
+            return native.nbytes_per_program, native.flops_per_program
         return super().work(executable, args)  # with the numbers of this launch more is known
 
 def _log(kernel: LoadedKernel, grid: Grid) -> DeviceLog:

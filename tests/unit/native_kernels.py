@@ -180,11 +180,10 @@ def scalar(name: str, dtype: dtypes.DType) -> Arg:
 
 def executable(name, llvm, args, *, entry=None, places=(), scratch_nbytes=0, **native):
     """Stands for `eas.compiler.Variant`."""
-    code = SimpleNamespace(
-        llvm=llvm, entry=entry or name, scratch_nbytes=scratch_nbytes, places=places, **native
-    )
+    unknown = dict.fromkeys(("object", "target", "nbytes_per_program", "flops_per_program", "work_per_program"))
+    code = SimpleNamespace(**{**unknown, "logs": (), **native}, llvm=llvm, entry=entry or name, scratch_nbytes=scratch_nbytes, places=places)
     return SimpleNamespace(
-        name=name, args=tuple(args), module=SimpleNamespace(name=name, args=tuple(args)), native=code, loaded=None,
+        name=name, args=tuple(args), module=SimpleNamespace(name=name, args=tuple(args)), native=code, loaded=None, writes=None,
     )
 
 

@@ -39,6 +39,7 @@ class NativeCode:
     work_per_program: int | None = None  # at most: `eas.analysis.cost.most_work`
     num_functions: int = 1  # of a long kernel several
     num_repeats: int = 0  # loops that call the function of another one
+    object: bytes | None = None  # of what an earlier process compiled
 
 
 def generate(module: IRModule, target: CpuTarget, check_bounds: bool = False, marks: LocTable | None = None) -> NativeCode:

@@ -21,6 +21,7 @@ from eas.runtime.native.faults import watch
 
 if TYPE_CHECKING:
     from eas.runtime.device_log import DeviceLog, LogFormat
+    from eas.schedule.target import CpuTarget
 
 MAX_SHORT_WORK = 1_000_000  # operations on elements: a millisecond or a few
 
@@ -42,6 +43,23 @@ class NativeCode(Protocol):
     def scratch_nbytes(self) -> int: ...
     @property
     def places(self) -> Sequence[tuple[str, SourcePlace | None]]: ...
+    @property
+    def object(self) -> bytes | None: ...
+    @property
+    def llvm(self) -> str: ...
+    @property
+    def target(self) -> CpuTarget | None:
+        """For whom the text is compiled; None is this machine."""
+    @property
+    def logs(self) -> Sequence[LogFormat]:
+        """Formats of `device_print`; a launch of such a kernel needs a `DeviceLog`."""
+    @property
+    def nbytes_per_program(self) -> int | None: ...
+    @property
+    def flops_per_program(self) -> int | None: ...
+    @property
+    def work_per_program(self) -> int | None:
+        """Instructions, at most; None if nobody knows how long a program takes."""
 
 
 class Argument(Protocol):
@@ -64,6 +82,9 @@ class NativeExecutable(Executable, Protocol):
     def args(self) -> Sequence[Argument]: ...
     @property
     def native(self) -> NativeCode: ...
+    @property
+    def writes(self) -> Sequence[str] | None:
+        """Names of the buffers that are written, or None if nobody has looked."""
 
 
 class ErrorRecord(ctypes.Structure):
@@ -99,11 +120,10 @@ class LoadedKernel:
         self.address = self.code.address(native.entry)
         self.scratch_nbytes = native.scratch_nbytes
         self.args = args
-        self.logs: Sequence[LogFormat] = getattr(native, "logs", ())
-        """Formats of `device_print`; a launch of such a kernel needs a `DeviceLog`."""
+        self.logs = native.logs
         self.rate = ctypes.c_int64(0)
         """What the pool learned of the time of one program."""
-        work: int | None = getattr(native, "work_per_program", None)
+        work = native.work_per_program
         self.max_programs = 0 if work is None else MAX_SHORT_WORK // max(work, 1)
         """Up to how many programs a launch is short for certain; 0: nobody knows how long one takes."""
         self._encoders = tuple(functools.partial(_encoder(arg), arg) for arg in args)
@@ -134,12 +154,10 @@ class LoadedKernel:
         ]
 
 
-def _code(native: Any) -> jit.LoadedCode:
-    blob = getattr(native, "object", None)
-    if blob is not None:
-        return jit.load_object(blob)
-    target = getattr(native, "target", None)
-    return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE, target=target)
+def _code(native: NativeCode) -> jit.LoadedCode:
+    if native.object is not None:
+        return jit.load_object(native.object)
+    return jit.load(native.llvm, pipeline="plain" if config.noopt() else jit.DEFAULT_PIPELINE, target=native.target)
 
 
 def load_kernel(executable: NativeExecutable) -> LoadedKernel:

@@ -37,7 +37,7 @@ class CpuRecording(Recording):
             native = cast(NativeExecutable, step.executable)
             kernel = load_kernel(native)
             slots = kernel.slots(step.args, step.grid, record)
-            spans += kernel.spans(slots, getattr(native, "writes", None))
+            spans += kernel.spans(slots, native.writes)
             self._held += [kernel, slots]
             words += [  # struct row of replay.c
                 kernel.address, ctypes.addressof(slots), math.prod(step.grid), threads, kernel.scratch_nbytes,
