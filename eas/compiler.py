@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from eas.codegen.llvm.generate import NativeCode
     from eas.codegen.msl.generate import MetalCode
     from eas.ir import Arg, IRModule
+    from eas.launch.learn import Learner
     from eas.passes.steps import Steps
-    from eas.runtime.native.repeat_launch import Repeater
     from eas.schedule.gpu.target import MetalTarget
 
 Facts = frozenset[Fact]
@@ -117,10 +117,9 @@ class CompiledKernel:
         self._strided = frozenset(hidden.buffer for hidden in self._hidden.values() if hidden.kind == "stride")
         self._launches = 0
         """Until there is a launcher for them."""
-        self._repeaters: dict[str, Repeater] = {}
-        """By backend: native launchers."""
+        self._learners: dict[str, Learner] = {}
+        """By backend: plans of its launches."""
         self._variants: Recent[keys.Form, Variant] = Recent()
-        self._by_held: dict[tuple[tuple[bool, ...], keys.Settings], Variant] = {}
         self._lock = new_lock()
 
     @property
@@ -201,17 +200,7 @@ class CompiledKernel:
         if found is None:
             with self._lock:
                 found = self._variants.get(key) or Variant(self.name, None, facts, self._source, key.settings)
-                if self._variants.add(key, found, setting_now(config.max_compiled)):
-                    self._by_held.clear()
-        return found
-
-    def _variant_of(self, held: tuple[bool, ...]) -> Variant:
-        """The code for launches of which those of `self.facts` hold; a set of facts takes longer to hash."""
-        key = (held, keys.settings_now())
-        found = self._by_held.get(key)
-        if found is None:
-            facts = frozenset(f for f, holds in zip(self.facts, held, strict=True) if holds)
-            found = self._by_held[key] = self.variant(facts)
+                self._variants.add(key, found, setting_now(config.max_compiled))
         return found
 
     def __repr__(self) -> str:

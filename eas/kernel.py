@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType, NoneType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -25,11 +25,11 @@ from eas.frontend.constexpr import Static
 from eas.frontend.reads.meta_keys import meta_key
 from eas.frontend.tracebacks import show_to_user
 from eas.interop.arguments import ArgView, Staging, hidden_value, is_scalar, view
-from eas.interop.hidden import Hidden
 from eas.interop.homes import extent_of, launch_site
 from eas.interop.pending import PENDING, keep_for_readers
-from eas.interop.quick import Place, note_writes, raw_memory, tensor_places
 from eas.launch.arguments import plain_arrays, type_key
+from eas.launch.callable import Callable as Called
+from eas.launch.callable import LaunchTable
 from eas.launch.capture import Captured, Graph, capturing
 from eas.launch.function import (
     OPTIONS,
@@ -49,17 +49,17 @@ from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
 
 if TYPE_CHECKING:
     from eas.explain.page import Explanation
-    from eas.runtime.native.repeat_launch import Repeater
+    from eas.launch.learn import Learner
 
 MATH_MODES = ("safe", "relaxed", "fast")
 _MISSING = inspect.Parameter.empty
-LEARN_AFTER = 3  # launches of a compiled kernel before it gets a native launcher
-_MAX_REPEATS = 4  # launchers that a call tries before it is looked at in Python
+LEARN_AFTER = 3  # launches of a compiled kernel before it gets a plan
+_MAX_GRIDS = 64  # of which a kernel keeps `kernel[grid]`
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Kernel:
+class Kernel(Called):
     """A Python function that is compiled for the argument types it is called with."""
 
     def __init__(self, fn: Callable[..., Any], math_mode: str = "safe") -> None:
@@ -82,9 +82,8 @@ class Kernel:
         self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
         self._compiled: Recent[keys.CallKey, CompiledKernel] = Recent()
-        self._repeats: tuple[Callable[..., object], ...] = ()  # native launchers, the newest first
-        self._tensor_repeats: dict[type, tuple[tuple[CompiledKernel, Repeater, tuple[Place, ...]], ...]] = {}
-        """By the type of the first argument: kernels whose launchers take the memory of tensors."""
+        self._table = LaunchTable()
+        self._grids: dict[Any, GridKernel] = {}
         self._retraces = 0  # in a row
         self._ever_written: frozenset[str] = frozenset()
         self._lock = new_lock()
@@ -102,19 +101,10 @@ class Kernel:
         try:
             if PENDING:
                 keep_for_readers(self._names, args, kwargs, self._ever_written)
-            is_simple = _shape is None and _nthreads is None and _tptg is None and _sync is True and _stream is None and not SPECIAL
-            if is_simple:
-                if _grid is not None and type(_grid) is not tuple and (self._repeats or self._tensor_repeats):
-                    _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
-                for repeat in self._repeats:
-                    if repeat(args, kwargs, _grid) is None:
-                        return None
-                if self._tensor_repeats and self._repeat_on_tensors(args, kwargs, _grid):
-                    return None
-            elif self._tensor_repeats and (not SPECIAL or capturing() is None) and _shape is None and _nthreads is None and _tptg is None:
+            if self._table and _shape is None and _nthreads is None and _tptg is None:
                 if _grid is not None and type(_grid) is not tuple:
                     _grid = (_grid,) if type(_grid) is int else self._evaluated(_grid, args, kwargs)
-                if self._repeat_on_tensors(args, kwargs, _grid, (_sync, _stream)):
+                if self._launch_known(args, kwargs, _grid, _sync, _stream):
                     return None
             if is_tracing() and _any_traced((*args, *kwargs.values())):
                 return self._inline(args, kwargs, _grid)
@@ -123,29 +113,26 @@ class Kernel:
                 return hinted(*args, _grid=_grid, _shape=_shape, _nthreads=_nthreads, _tptg=_tptg, _sync=_sync, _stream=_stream, **kwargs)
             values = self._bind(args, kwargs)
             compiled = self._compile(values)
-            repeater = self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync, _stream)
-            if repeater is not None:
-                self._learn_tensors(compiled, repeater, args, kwargs)
+            self._launch(compiled, values, GridOptions(_grid, _shape, _nthreads), _tptg, _sync, _stream)
             return None
         except BaseException as error:
             self._tell(error)
             raise
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
+    def __getitem__(self, grid: Any) -> GridKernel:
         """Triton's form: `kernel[grid](args)`."""
-        grid = (grid,) if type(grid) is int else grid  # the form that native launchers know
-
-        def launch(*args: Any, **kwargs: Any) -> None:
-            __tracebackhide__ = True
-            try:
-                if "_grid" in kwargs:
-                    raise ArgumentError(f"{self.__name__}[grid](...) was also given _grid", hint="pass the grid once")
-                return self(*args, _grid=grid, **kwargs)
-            except BaseException as error:
-                self._tell(error)
-                raise
-
-        return launch
+        try:
+            found = self._grids.get(grid)
+        except TypeError:  # a list, which nothing can be found by
+            return GridKernel(self, grid)
+        if found is not None and (found.grid is grid or _kinds(found.grid) == _kinds(grid)):  # True and 1.0 equal 1
+            return found
+        made = GridKernel(self, grid)
+        if found is None and type(grid) in (int, tuple):
+            if len(self._grids) >= _MAX_GRIDS:
+                self._grids.clear()
+            self._grids[grid] = made
+        return made
 
     def compile(self, *args: Any, _grid: Any = None, _shape: Any = None, _nthreads: Any = None, _tptg: Any = None, _sync: bool = True, _stream: Stream | None = None, **kwargs: Any) -> CompiledKernel:
         """The compiled kernel for arguments like these; the same object for the same types and meta."""
@@ -305,14 +292,12 @@ class Kernel:
                 self._ever_written |= frozenset(found.writes)
                 for hidden in found._hidden:
                     self._index.setdefault(hidden, len(self._index))
-                gone = self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively)
-                if gone:  # launches that are under way hold the code themselves
-                    self._tensor_repeats = {kind: tuple(k for k in known if k[0] not in gone) for kind, known in list(self._tensor_repeats.items())}
+                self._compiled.add(key, found, setting_now(config.max_compiled), self._is_launched_natively)
             return found
 
     def _is_launched_natively(self, compiled: CompiledKernel) -> bool:
         """Whether calls reach a compiled kernel without being counted as uses of it."""
-        return any(repeater.call in self._repeats for repeater in compiled._repeaters.values())
+        return any(learner in self._table for learner in compiled._learners.values())
 
     def _key(self, values: list[Any]) -> keys.CallKey:
         """Equal for launches that share a compiled kernel: meta values and argument types."""
@@ -351,25 +336,23 @@ class Kernel:
 
     # --- launching --------------------------------------------------------------------------
 
-    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> Repeater | None:
-        """Launch, and give the native launcher that may take over such calls, if there is one."""
+    def _launch(self, compiled: CompiledKernel, values: list[Any], options: GridOptions, tptg: Any, sync: bool, stream: Stream | None) -> None:
         if PENDING:
             keep_for_readers(self._names, values, {}, compiled.writes)
         grid = self._grid(compiled, values, options, tptg)
         staged = self._stage(compiled, self._with_hidden(compiled, values), grid)
         if staged is None:
-            return None
+            return
         # Results come back from copies after the kernel has ended, so such a launch is waited for.
         sync = sync or staged.has_copies or sys.is_finalizing()  # no thread can be started then
         graph = capturing() if SPECIAL else None
         if graph is not None:
             self._capture(graph, compiled, staged, grid)
-            return None
+            return
         lane = None if stream is None and not SPECIAL else lane_of(stream, staged.runtime)
         if lane or PROFILES or not (sync and self._repeat(compiled, staged, grid)):
             self._run(compiled, staged, grid, sync, lane)
         staged.staging.finish()
-        return compiled._repeaters.get(staged.runtime.name)
 
     def _capture(self, graph: Graph, compiled: CompiledKernel, staged: Staged, grid: Grid) -> None:
         if staged.has_copies:
@@ -435,12 +418,6 @@ class Kernel:
             extended[self._index[name]] = hidden_value(view(values[self._index[hidden.buffer]], hidden.buffer), hidden)
         return extended
 
-    def _ordered(self, compiled: CompiledKernel, values: list[Any]) -> list[Any]:
-        """The parameters, and after them the hidden ones of this compiled kernel; others may know more."""
-        if not compiled._hidden:
-            return values
-        return [*values[: len(self._names)], *(values[self._index[name]] for name in compiled._hidden)]
-
     def _stage(self, compiled: CompiledKernel, values: list[Any], grid: Grid) -> Staged | None:
         """The memory that the kernel runs on, or None for a grid without programs."""
         given = {name: values[self._index[name]] for name in compiled.arg_names}
@@ -485,94 +462,95 @@ class Kernel:
     def _variant(self, compiled: CompiledKernel, values: list[Any], arrays: Mapping[str, Any], ignored: frozenset[str] = frozenset()) -> Variant:
         """The code for the launch facts that hold of what the kernel runs on, of those that it asked for."""
         extents = {name: extent_of(array) for name, array in arrays.items()}
-        held = [f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, extents, compiled.writes) for f in compiled.facts]
-        return compiled._variant_of(tuple(held))
+        held = (f for f in compiled.facts if f.kind not in ignored and holds(f, values[self._index[f.arg]] if f.arg else None, extents, compiled.writes))
+        return compiled.variant(frozenset(held))
 
-    def _repeat(self, compiled: CompiledKernel, staged: Staged, grid: Grid) -> bool:
-        """Launch natively, if that is possible now that the arguments are flat arrays and the grid is known."""
-        repeater = compiled._repeaters.get(staged.runtime.name)
-        call = repeater.call if repeater else None
-        if call is None or call(tuple(self._ordered(compiled, staged.values)), {}, grid) is not None:
+    # --- plans --------------------------------------------------------------------------------
+
+    def _launch_known(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, sync: bool, stream: Stream | None) -> bool:
+        """Whether a plan has taken this launch."""
+        if sync is True and stream is None and not SPECIAL:
+            return self._table.call(args, kwargs, grid)
+        if SPECIAL and capturing() is not None:
             return False
-        if staged.is_plain and not compiled._hidden and call not in self._repeats:
-            self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
-        return True
-
-    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with its named arguments by position, as far as they follow the positional ones."""
-        rest, values = {**kwargs}, [*args]
-        for name in self._names[len(args) :]:
-            if name not in rest:
-                break
-            values.append(rest.pop(name))
-        return tuple(values), rest
-
-    def _repeat_on_tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, special: tuple[bool, Stream | None] | None = None) -> bool:
-        """Launch natively on the memory of torch or eas tensors, if such a launch is known; `special` is its `_sync` and `_stream`, if it has some."""
-        if not kwargs.keys() <= self._meta_set:
-            args, kwargs = self._in_order(args, kwargs)
-        for compiled, repeater, places in self._tensor_repeats.get(type(args[0]) if args else NoneType, ()):
-            call, aim = repeater.call, None if special is None else repeater.runtime.aim(special[0], lane_of(special[1], repeater.runtime))
-            if call is None or (special is not None and aim is None):
-                continue
-            written: list[Any] = []
-            named = {**kwargs} if compiled._hidden else kwargs
-            raw = raw_memory(places, args, named, written)
-            if raw and (call(tuple(raw), named, grid, True) if aim is None else aim(call, tuple(raw), named, grid, True)) is None:
-                if written:
-                    note_writes(written)
+        for learner in self._table:
+            aim = learner.runtime.aim(sync, lane_of(stream, learner.runtime))
+            if aim is not None and learner.call is not None and aim(learner.call, args, kwargs, grid, False) is None:
                 return True
         return False
 
-    def _asked(self, compiled: CompiledKernel) -> dict[int, tuple[tuple[str, Hidden], ...]]:
-        """By position: the hidden parameters that are strides or extents of an argument."""
-        asked: dict[int, tuple[tuple[str, Hidden], ...]] = {}
-        for name, hidden in compiled._hidden.items():
-            place = self._index[hidden.buffer]
-            asked[place] = (*asked.get(place, ()), (name, hidden))
-        return asked
-
-    def _learn_tensors(self, compiled: CompiledKernel, repeater: Repeater, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let the launcher of this kernel try calls whose tensors look like these."""
-        args, _ = self._in_order(args, kwargs)
-        kind = type(args[0]) if args else NoneType
-        known = self._tensor_repeats.get(kind, ())
-        asked = self._asked(compiled)
-        if any(i >= len(args) for i in asked):
-            return
-        places = tensor_places(args, frozenset(self._index[name] for name in compiled.writes), asked, repeater.runtime.name)
-        if places and (compiled, repeater, places) not in known:
-            self._tensor_repeats[kind] = ((compiled, repeater, places), *known[: _MAX_REPEATS - 1])
-            call = None if compiled._hidden else repeater.call
-            if call is not None and repeater.takes_tensors({p.position: args[p.position] for p in places}) and call not in self._repeats:
-                self._repeats = (call, *self._repeats[: _MAX_REPEATS - 1])
+    def _repeat(self, compiled: CompiledKernel, staged: Staged, grid: Grid) -> bool:
+        """Launch by its plan, if that is possible now that the arguments are flat arrays and the grid is known."""
+        learner = compiled._learners.get(staged.runtime.name)
+        if learner is None or learner.call is None or compiled._hidden or learner.call(tuple(staged.values), {}, grid) is not None:
+            return False
+        self._try_first(learner)
+        return True
 
     def _learn(self, compiled: CompiledKernel, staged: Staged, variant: Variant) -> None:
-        """After some launches, let a native launcher try those to come; making it takes as long as many of them."""
+        """After some launches, let a plan take those to come; making it takes as long as many of them."""
         compiled._launches += 1
         if compiled._launches < LEARN_AFTER or sys.is_finalizing() or staged.runtime.launch_site() is None:
             return
-        load("eas.runtime.native.repeat_launch")
-        from eas.runtime.native.repeat_launch import Repeatable, Repeater
+        load("eas.launch.learn")
+        from eas.launch.learn import Launched, Learner
 
-        repeater = compiled._repeaters.get(staged.runtime.name)
-        if repeater is None:
+        learner = compiled._learners.get(staged.runtime.name)
+        if learner is None:
             facts_seen = tuple(f for f in compiled.facts if f.kind not in staged.runtime.ignored_facts)
-            hidden = tuple(compiled._hidden)
-            what = Repeatable(self.fn, (*self._names, *hidden), (*self._is_meta, *(False for _ in hidden)), {a.name: a.type.dtype for a in compiled.args}, compiled.writes, compiled.grid_info, facts_seen, compiled.dependencies)
-            repeater = compiled._repeaters[staged.runtime.name] = Repeater(what, staged.runtime)
-        facts, old = variant.facts, repeater.call
-        defaults = (self._defaults[0] + (_MISSING,) * len(compiled._hidden), *self._defaults[1:])
-        repeater.learn(self._ordered(compiled, staged.values), defaults, functools.partial(compiled.variant, facts), facts)
-        call = repeater.call
-        # A launcher knows storage only: what came as a bf16 tensor must not come as an array of u16.
-        if staged.is_plain and not compiled._hidden and call is not None and call not in self._repeats:
-            self._repeats = (call, *(c for c in self._repeats if c is not old))[:_MAX_REPEATS]
+            arguments, buffers = {a.name: a.type.dtype for a in compiled.args}, frozenset(a.name for a in compiled.args if a.is_buffer)
+            what = Launched(
+                self.fn, self._names, self._is_meta, arguments, buffers, compiled._hidden, compiled.writes, compiled._strided,
+                compiled.grid_info, facts_seen, compiled.dependencies,
+            )  # fmt: skip
+            learner = compiled._learners[staged.runtime.name] = Learner(what, staged.runtime)
+        learner.learn(staged.values[: len(self._names)], self._defaults, functools.partial(compiled.variant, variant.facts), variant.facts)
+        self._try_first(learner)
+
+    def _try_first(self, learner: Learner) -> None:
+        if learner.native is None:
+            return
+        learner.native.see_tensors()
+        is_first = not self._table.address
+        self._table.add(learner)
+        if is_first:
+            self._call_natively(self._table)
+            for each in self._grids.values():
+                each.call_natively()
+
+
+class GridKernel(Called):
+    """`kernel[grid]`: a kernel that is launched over this grid."""
+
+    def __init__(self, kernel: Kernel, grid: Any) -> None:
+        self._kernel, self.grid = kernel, grid
+        self.call_natively()
+
+    def call_natively(self) -> None:
+        """Let calls try the plans before Python, which evaluates functions."""
+        if self._kernel._table.address and type(self.grid) in (int, tuple):
+            self._call_natively(self._kernel._table, self.grid)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        kernel = self._kernel
+        try:
+            if "_grid" in kwargs:
+                raise ArgumentError(f"{kernel.__name__}[grid](...) was also given _grid", hint="pass the grid once")
+            return Kernel.__call__(kernel, *args, _grid=self.grid, **kwargs)
+        except BaseException as error:
+            kernel._tell(error)
+            raise
+
+
+def _kinds(grid: Any) -> Any:
+    return tuple(map(type, grid)) if type(grid) is tuple else type(grid)
 
 
 # What torch.compile says where it may not leave its graph; elsewhere it calls the kernel as it is.
-Kernel.__call__._torchdynamo_disable = True  # type: ignore[attr-defined]
-Kernel.__call__._torchdynamo_disable_msg = "eas kernels are no operators of torch: wrap the function that launches them with eas.torch_op"  # type: ignore[attr-defined]
+for _call in (vars(Kernel)["__call__"], vars(GridKernel)["__call__"]):
+    _call._torchdynamo_disable = True
+    _call._torchdynamo_disable_msg = "eas kernels are no operators of torch: wrap the function that launches them with eas.torch_op"
 
 
 def hide_our_frames(error: BaseException) -> None:

@@ -15,7 +15,7 @@ from eas.base.dtypes import DType
 from eas.base.errors import ArgumentError, TypeMismatch
 from eas.interop import dlpack
 from eas.interop import torch as torch_bridge
-from eas.interop.arg_view import ArgView, is_torch_tensor
+from eas.interop.arg_view import TENSOR_CLASSES, ArgView, is_torch_tensor
 from eas.interop.arguments import view
 from eas.interop.devices import CPU, Device, device_of, empty_cache, home_of, memory_stats
 from eas.interop.memory import allocate, converted, of_numbers, of_weak, readable, stored
@@ -390,6 +390,9 @@ class Tensor(LazyTensor):
 
 
 # --- shapes and memory --------------------------------------------------------------------------
+
+
+TENSOR_CLASSES.append(Tensor)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -15,6 +15,8 @@ from eas.base.errors import ArgumentError
 from eas.base.facts import Extent
 
 Array = NDArray[Any]
+TENSOR_CLASSES: list[type[Any]] = []
+"""eas.Tensor, when there is one: memory in slots of its objects."""
 IMMUTABLE = ("jax", "jaxlib", "mlx")  # they export DLPack memory as writable that they never change
 
 
@@ -85,7 +87,7 @@ class ArgView:
     @property
     def extent(self) -> Extent:
         """Where its elements begin, and how many there are."""
-        address: int = self.addresses.__array_interface__["data"][0]
+        address = address_of(self.addresses)
         size = math.prod(self.shape)
         return Extent(self.home, address, size * self.dtype.nbytes, size)
 
@@ -119,6 +121,11 @@ class ArgView:
 
     def __repr__(self) -> str:
         return f"ArgView({self.name}: {self.dtype}{list(self.shape)}, strides {self.strides}, {self.device})"
+
+
+def address_of(array: Array) -> int:
+    """Where the elements of an array start; `array.ctypes` imports a module, which fails while Python ends."""
+    return int(array.__array_interface__["data"][0])
 
 
 def _reach(view: ArgView) -> Array:

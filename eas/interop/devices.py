@@ -124,6 +124,14 @@ def device_of(device: object) -> Device:
     raise UnknownDevice(f"there is no device named {str(device)!r}", hint='device="cpu"')
 
 
+def devices_of(runtime: str) -> tuple[Device, ...]:
+    """Where tensors may live that a backend runs on as they are."""
+    if runtime not in ("cpu", "mps"):
+        return ()
+    shared = device_of(runtime)
+    return (shared, _private[id(shared)]) if id(shared) in _private else (shared,)
+
+
 def memory_stats(device: object = "cpu") -> MemoryStats:
     """How much memory of a device the tensors of this process use, and how much its pool keeps for later."""
     return device_of(device).stats()

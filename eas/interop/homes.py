@@ -10,8 +10,7 @@ import numpy as np
 from eas.base import config
 from eas.base.errors import LaunchError
 from eas.base.facts import Extent
-from eas.interop.arg_view import ArgView
-from eas.interop.quick import address_of
+from eas.interop.arg_view import ArgView, address_of
 from eas.runtime import Runtime
 from eas.runtime.launch_settings import setting_now
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from eas.base import config
 from eas.base.errors import ArgumentError, LaunchError
-from eas.interop.arguments import ArgView, view
-from eas.interop.quick import address_of
+from eas.interop.arg_view import ArgView, address_of
+from eas.interop.arguments import view
 from eas.runtime import Executable, Grid, Recording, Runtime, Step
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.recordings import OneByOne

@@ -103,10 +103,7 @@ class Step:
             args[: len(types)] = [kernels.Placed(a, t, d) for a, t, d in zip(args, types, homes, strict=False)]
         begin = time.perf_counter() if is_timed else 0.0
         given = tuple(args)
-        for repeat in () if SPECIAL else self.kernel._repeats:
-            if repeat(given, _NONE, self.grid) is None:
-                break
-        else:
+        if SPECIAL or not self.kernel._table.call(given, _NONE, self.grid):
             if setting_now(config.debug):
                 self._launch_told(given)
             else:

@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture
 def learns_soon(monkeypatch):
     """Launches go to the CPU, and are native after the second."""
-    from eas.runtime.native.fast_launch import why_not_here
+    from eas.launch.native_plan import why_not_here
 
     if why_not_here() is not None:
         pytest.skip(str(why_not_here()))

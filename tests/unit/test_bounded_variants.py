@@ -129,7 +129,7 @@ def test_threads_that_remove_each_others_kernels(monkeypatch):
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(kernel._compiled) <= 2 + len(kernel._repeats)
+    assert len(kernel._compiled) <= 2 + len(kernel._table)
 
 
 def test_tensor_launches_are_bounded_too():
@@ -142,7 +142,7 @@ def test_tensor_launches_are_bounded_too():
         assert x[0] == i
         assert len(kernel._compiled) <= 8
     gc.collect()
-    assert sum(len(v) for v in kernel._tensor_repeats.values()) <= 8
+    assert len(kernel._table) <= 16
 
 
 def test_settings_do_not_add_up(monkeypatch):

@@ -368,7 +368,7 @@ def test_grid_of_too_many_programs_is_refused_by_a_native_launcher_too(monkeypat
     out = np.zeros(1, np.float32)
     for _ in range(6):
         touch(out, _grid=(2, 1, 1))
-    assert touch._repeats
+    assert touch._table
     out[0] = 0
     assert "programs, more than" in refusal(lambda: touch(out, _grid=(LARGEST, LARGEST, 3)))
     assert out[0] == 0

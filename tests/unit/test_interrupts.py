@@ -124,7 +124,7 @@ def test_gil_is_free_while_a_launch_may_be_long():
         x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
         for _ in range(300):
             spin[4](x, y, 1)  # natively launched, and known as short
-        assert spin._repeats
+        assert spin._table
         ticks, stop = [0], []
 
         def tick():
@@ -165,7 +165,7 @@ def test_kernel_of_many_programs_is_interrupted(threads, noopt):
     works()
     for _ in range(300):
         spin[8](x, y, 1)
-    assert spin._repeats or os.environ["EAS_NOOPT"] == "1"
+    assert spin._table or os.environ["EAS_NOOPT"] == "1"
     interrupted(lambda: spin[100_000](x, y, 1_000_000))  # known as short, launched natively
     works()
     interrupted(lambda: spin[200](x, y, 30_000_000))  # few programs of 60 ms

@@ -68,27 +68,25 @@ def test_tensors_given_by_name_are_launched_natively(ordinary):
     assert len(ordinary) == count
 
 
-def test_parameters_are_launched_natively_but_not_classes_of_others(monkeypatch):
+def test_parameters_are_launched_natively_but_not_classes_of_others(by_python):
     torch = pytest.importorskip("torch")
-    bound, bind = [], eas.Kernel._bind
-    monkeypatch.setattr(eas.Kernel, "_bind", lambda self, *given: bound.append(given) or bind(self, *given))
     x, y, z = tensors(torch)
     weight, kernel = torch.nn.Parameter(x), fresh()
     warm(kernel, weight, y, z, 100)
-    count = len(bound)
+    count = len(by_python)
     for given in (weight, torch.nn.Parameter(x + 1)):
         kernel(given, y, z, 100)
         assert torch.equal(z, given.detach() + y)
-    assert len(bound) == count
+    assert len(by_python) == count
     with pytest.raises(eas.LostWrite, match="requires grad"):
         kernel(x, y, weight, 100)
-    assert len(bound) == count + 1
+    assert len(by_python) == count + 1
 
     class Own(torch.Tensor):
         pass
 
     warm(kernel, x.as_subclass(Own), y, z, 100)
-    assert len(bound) == count + 4
+    assert len(by_python) == count + 4
     assert torch.equal(z, x + y)
 
 
@@ -160,9 +158,9 @@ def test_eas_tensors_are_launched_natively(ordinary):
 
 @pytest.fixture
 def by_python(monkeypatch):
-    """The launches of tensors whose memory Python looked at."""
-    seen, look = [], eas.Kernel._repeat_on_tensors
-    monkeypatch.setattr(eas.Kernel, "_repeat_on_tensors", lambda self, *given: seen.append(given) or look(self, *given))
+    """A list that grows with every launch that Python looks at."""
+    seen, bind = [], eas.Kernel._bind
+    monkeypatch.setattr(eas.Kernel, "_bind", lambda self, *given: seen.append(given) or bind(self, *given))
     return seen
 
 
@@ -239,14 +237,6 @@ def double_rows(x, y, M, N, BLOCK: eas.constexpr):
     mk.store(y, row * y.stride(0) + cols * y.stride(1), mk.load(x, row * x.stride(0) + cols * x.stride(-1), mask) * 2, mask)
 
 
-@pytest.fixture
-def bound(monkeypatch):
-    """A list that grows with every launch that Python looks at."""
-    seen, bind = [], eas.Kernel._bind
-    monkeypatch.setattr(eas.Kernel, "_bind", lambda self, *given: seen.append(given) or bind(self, *given))
-    return seen
-
-
 LAYOUTS = {
     "plain": lambda a: a,
     "transposed": lambda a: a.T,
@@ -256,7 +246,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "eas", "bfloat16"])
-def test_strided_launches_are_native_whatever_the_strides(bound, kind):
+def test_strided_launches_are_native_whatever_the_strides(by_python, kind):
     torch = pytest.importorskip("torch") if kind in ("torch", "bfloat16") else None
 
     def made(values):
@@ -271,22 +261,22 @@ def test_strided_launches_are_native_whatever_the_strides(bound, kind):
             x, memory = pick(made(np.arange(256, dtype=np.float32).reshape(16, 16) % 32)), made(base)
             y = pick(memory)
             m, n = x.shape
-            before = len(bound)
+            before = len(by_python)
             kernel[m](x, y, m, n, BLOCK=16)
-            assert turn < 4 or len(bound) == before
+            assert turn < 4 or len(by_python) == before
             want = x * 2 if kind != "eas" else x.numpy() * 2
             np.testing.assert_array_equal(np.asarray(y.float() if torch else y), np.asarray(want.float() if torch else want))
             total = memory.float().sum() if torch else np.asarray(memory).sum()
             assert total == np.asarray(want.float() if torch else want).sum()  # nothing else was written
 
 
-def test_strided_memory_that_cannot_be_written_is_refused_after_native_launches(bound):
+def test_strided_memory_that_cannot_be_written_is_refused_after_native_launches(by_python):
     kernel, x, y = eas.Kernel(double_rows.fn), np.ones((4, 6), np.float32), np.zeros((4, 6), np.float32)
     for _ in range(5):
         kernel[4](x, y, 4, 6, BLOCK=8)
-    count = len(bound)
+    count = len(by_python)
     kernel[4](x, y, 4, 6, BLOCK=8)
-    assert len(bound) == count
+    assert len(by_python) == count
     overlapping = np.lib.stride_tricks.as_strided(np.zeros(12, np.float32), (4, 6), (8, 4))
     with pytest.raises(eas.LostWrite, match="several of its elements share memory"):
         kernel[4](x, overlapping, 4, 6, BLOCK=8)

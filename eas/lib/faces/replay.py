@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eas.interop.quick import raw_memory, tensor_places
 from eas.kernel import Kernel
+from eas.launch.plan import Param, Reading, interpret
 from eas.lib.kernels import Launch
 
 Tensors = tuple[Any, ...]
 Views = Callable[[Tensors, Tensors], Tensors]
-Part = tuple[int, int, int]
-"""An argument of the kernel: whose memory it is, at which byte of it, and how many elements."""
+Part = tuple[int, int, tuple[int, ...]]
+"""An argument of the kernel: whose memory it is, at which byte of it, how many elements, and what the kernel asks of it."""
 
 _MAX_KNOWN = 256  # layouts of one operator: past it shapes change with every call
 _NO_NAMES: dict[str, Any] = {}
@@ -91,41 +91,37 @@ class _Replay:
                 at.append(0 if t is None else t.data_ptr())
         except RuntimeError:  # a tensor without memory of its own
             return False
-        raw = [None if part is None else (at[part[0]] + part[1], part[2]) for part in self.args]
+        raw = [None if part is None else (at[part[0]] + part[1], *part[2]) for part in self.args]
         return self.call((*raw, *self.rest), _NO_NAMES, self.grid, True) is None
 
 
 def _replay(kernel: Kernel, grid: Any, tensors: Tensors, rest: Tensors, inputs: Tensors, outputs: Tensors) -> _Replay | None:
     """How to repeat a launch that has just happened, if its kernel has a native launcher by now."""
     args = (*tensors, *rest)
-    compiled = kernel._compile(kernel._bind(args, {}))
-    repeater = compiled._repeaters.get("cpu")
-    call = repeater.call if repeater else None
-    if call is None:
+    learner = kernel._compile(kernel._bind(args, {}))._learners.get("cpu")
+    native = learner.native if learner else None
+    if native is None:
         return None
-    names: dict[str, Any] = {}
-    places = tensor_places(args, frozenset(kernel._index[n] for n in compiled.writes), kernel._asked(compiled))
-    if len(places) != sum(t is not None for t in tensors) or not all(p.is_torch for p in places):
+    reading = interpret(native.plan, args, {}, grid)
+    if reading is None:
         return None
-    raw = raw_memory(places, args, names, [])
-    if raw is None:
-        return None
-    owners = (*inputs, *outputs)
-    parts = [None if t is None else _part(t, raw[i][1], owners) for i, t in enumerate(tensors)]
+    parts = [_part(param, t, reading, (*inputs, *outputs)) for param, t in zip(native.plan.params, tensors, strict=False)]
     if any(part is None and t is not None for part, t in zip(parts, tensors, strict=True)):
         return None
-    hidden = tuple(names[name] for name in compiled._hidden)
     reach = tuple(0 if t is None else _nbytes(t) for t in inputs)
-    return _Replay(call, (grid,) if type(grid) is int else grid, (*rest, *hidden), reach, tuple(parts))
+    return _Replay(native.call, grid, rest, reach, tuple(parts))
 
 
-def _part(tensor: Any, count: int, owners: Tensors) -> Part | None:
-    """Where a tensor lies in one of the owners: which, how many bytes after its start, and how many elements."""
+def _part(param: Param, tensor: Any, reading: Reading, owners: Tensors) -> Part | None:
+    """Where a tensor lies in one of the owners."""
+    if tensor is None:
+        return None
+    count = reading.words[param.slot].size
     for i, owner in enumerate(owners):
         if owner is not None and owner.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
             offset = tensor.data_ptr() - owner.data_ptr()
             if offset >= 0 and offset + count * tensor.itemsize <= _nbytes(owner):
-                return i, offset, count
+                return i, offset, (count, *(reading.words[a.slot].bits for a in param.asked))
     return None
 
 

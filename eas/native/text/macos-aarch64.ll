@@ -1,6 +1,1081 @@
-; tools/build_native.py made this of the C sources with the digest 2caeb3019d96bd4b6cb39558db7479f9
+; tools/build_native.py made this of the C sources with the digest 42968bd63c6e6d7bdb1386af35338135
 ; compiled by ziglang 0.17.0
+%struct.given = type { ptr, i64, ptr, ptr, i64, i32 }
+%struct.frame = type { [136 x i64], [64 x i64], [5 x i64], i64, [3 x i64], [64 x ptr], i64, [64 x ptr] }
+%struct.param = type { i64, ptr, ptr, ptr, i64, i64, i64, i64, i64, ptr, i64, i64, ptr, i64, ptr }
+%struct.guard = type { i64, ptr, ptr, ptr, ptr }
+%struct.axis = type { i64, i64, i64 }
+%struct.fact = type { i64, i64, i64, i64 }
+%struct.variant = type { i64, ptr, i64, ptr, i64 }
 %struct.row = type { ptr, ptr, i64, i64, i64, ptr, i64, ptr }
+%struct.memory = type { i64, i64, ptr, ptr, i64 }
+%struct.asked = type { i64, i64, i64, i64, i64 }
+%struct.fixed = type { i64, i64 }
+define ptr @eas_plan_launch(ptr %0, ptr %1, i64 %2) nounwind {
+  %4 = alloca %struct.given, align 8
+  %5 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %6 = load ptr, ptr %5, align 8
+  %7 = tail call ptr @PyLong_AsVoidPtr(ptr %6)
+  %8 = add i64 %2, -5
+  %9 = icmp ult i64 %8, -2
+  br i1 %9, label %52, label %10
+10:
+  %11 = load ptr, ptr %1, align 8
+  %12 = getelementptr inbounds nuw i8, ptr %11, i64 8
+  %13 = load ptr, ptr %12, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %7, i64 240
+  %15 = load ptr, ptr %14, align 8
+  %16 = getelementptr inbounds nuw i8, ptr %15, i64 24
+  %17 = load ptr, ptr %16, align 8
+  %18 = icmp eq ptr %13, %17
+  br i1 %18, label %19, label %52
+19:
+  %20 = getelementptr inbounds nuw i8, ptr %1, i64 8
+  %21 = load ptr, ptr %20, align 8
+  %22 = getelementptr inbounds nuw i8, ptr %21, i64 8
+  %23 = load ptr, ptr %22, align 8
+  %24 = getelementptr inbounds nuw i8, ptr %15, i64 32
+  %25 = load ptr, ptr %24, align 8
+  %26 = icmp eq ptr %23, %25
+  br i1 %26, label %27, label %52
+27:
+  %28 = getelementptr inbounds nuw i8, ptr %11, i64 24
+  %29 = getelementptr inbounds nuw i8, ptr %11, i64 16
+  %30 = load i64, ptr %29, align 8
+  %31 = tail call i64 @PyDict_Size(ptr %21)
+  %32 = icmp eq i64 %2, 4
+  br i1 %32, label %33, label %41
+33:
+  %34 = getelementptr inbounds nuw i8, ptr %1, i64 24
+  %35 = load ptr, ptr %34, align 8
+  %36 = load ptr, ptr %14, align 8
+  %37 = getelementptr inbounds nuw i8, ptr %36, i64 40
+  %38 = load ptr, ptr %37, align 8
+  %39 = icmp eq ptr %35, %38
+  %40 = zext i1 %39 to i32
+  br label %41
+41:
+  %42 = phi i32 [ 0, %27 ], [ %40, %33 ]
+  store ptr %28, ptr %4, align 8
+  %43 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  store i64 %30, ptr %43, align 8
+  %44 = getelementptr inbounds nuw i8, ptr %4, i64 16
+  store ptr null, ptr %44, align 8
+  %45 = getelementptr inbounds nuw i8, ptr %4, i64 24
+  store ptr %21, ptr %45, align 8
+  %46 = getelementptr inbounds nuw i8, ptr %4, i64 32
+  store i64 %31, ptr %46, align 8
+  %47 = getelementptr inbounds nuw i8, ptr %4, i64 40
+  store i32 %42, ptr %47, align 8
+  %48 = getelementptr inbounds nuw i8, ptr %4, i64 44
+  store i32 0, ptr %48, align 4
+  %49 = getelementptr inbounds nuw i8, ptr %1, i64 16
+  %50 = load ptr, ptr %49, align 8
+  %51 = call fastcc ptr @launch_plan(ptr %7, ptr %4, i64 0, ptr %50)
+  br label %59
+52:
+  %53 = load ptr, ptr %5, align 8
+  %54 = tail call ptr @PyLong_AsVoidPtr(ptr %53)
+  %55 = getelementptr inbounds nuw i8, ptr %54, i64 240
+  %56 = load ptr, ptr %55, align 8
+  %57 = getelementptr inbounds nuw i8, ptr %56, i64 64
+  %58 = load ptr, ptr %57, align 8
+  tail call void @Py_IncRef(ptr %58)
+  br label %59
+59:
+  %60 = phi ptr [ %51, %41 ], [ %58, %52 ]
+  ret ptr %60
+}
+define internal fastcc ptr @launch_plan(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
+  %5 = alloca %struct.frame, align 8
+  %6 = alloca ptr, align 8
+  %7 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %8 = load ptr, ptr %7, align 8
+  %9 = getelementptr inbounds nuw i8, ptr %8, i64 64
+  %10 = load ptr, ptr %9, align 8
+  %11 = getelementptr inbounds nuw i8, ptr %0, i64 120
+  %12 = load ptr, ptr %11, align 8
+  tail call void @Py_IncRef(ptr %12)
+  %13 = getelementptr inbounds nuw i8, ptr %0, i64 104
+  %14 = load ptr, ptr %13, align 8
+  %15 = load atomic i64, ptr %14 acquire, align 8
+  %16 = icmp eq i64 %15, 0
+  br i1 %16, label %17, label %35
+17:
+  %18 = call fastcc i64 @interpret(ptr %0, ptr %1, i64 %2, ptr %3, ptr %5, ptr %6)
+  %19 = icmp sgt i64 %18, -1
+  %20 = load ptr, ptr %6, align 8
+  %21 = icmp ne ptr %20, null
+  %22 = select i1 %19, i1 %21, i1 false
+  br i1 %22, label %23, label %35
+23:
+  %24 = getelementptr inbounds nuw i8, ptr %5, i64 1600
+  call void @llvm.memset.p0.i64(ptr align 8 %24, i8 0, i64 40, i1 false)
+  %25 = ptrtoint ptr %24 to i64
+  %26 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %27 = load i64, ptr %26, align 8
+  %28 = getelementptr i64, ptr %5, i64 %27
+  %29 = getelementptr i8, ptr %28, i64 24
+  store i64 %25, ptr %29, align 8
+  %30 = getelementptr i8, ptr %28, i64 32
+  store i64 0, ptr %30, align 8
+  %31 = getelementptr inbounds nuw i8, ptr %20, i64 24
+  %32 = load ptr, ptr %31, align 8
+  %33 = load atomic i64, ptr %32 monotonic, align 8
+  %34 = icmp eq i64 %33, 0
+  br i1 %34, label %55, label %36
+35:
+  tail call void @PyErr_Clear()
+  tail call void @Py_IncRef(ptr %10)
+  tail call void @Py_DecRef(ptr %12)
+  br label %195
+36:
+  %37 = getelementptr inbounds nuw i8, ptr %20, i64 32
+  %38 = load i64, ptr %37, align 8
+  %39 = icmp ugt i64 %18, %38
+  br i1 %39, label %55, label %40
+40:
+  %41 = sitofp i64 %33 to double
+  %42 = uitofp nneg i64 %18 to double
+  %43 = fmul double %42, %41
+  %44 = fcmp ugt double %43, 5.000000e+06
+  br i1 %44, label %55, label %45
+45:
+  %46 = getelementptr inbounds nuw i8, ptr %0, i64 88
+  %47 = load ptr, ptr %46, align 8
+  %48 = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %49 = load ptr, ptr %48, align 8
+  %50 = getelementptr inbounds nuw i8, ptr %0, i64 96
+  %51 = load i64, ptr %50, align 8
+  %52 = getelementptr inbounds nuw i8, ptr %20, i64 16
+  %53 = load i64, ptr %52, align 8
+  %54 = call i32 %47(ptr %49, ptr %5, i64 %18, i64 0, i64 %51, i64 %53, ptr %32, ptr null, i64 %38)
+  br label %114
+55:
+  %56 = load i64, ptr %0, align 8
+  %57 = icmp sgt i64 %56, 0
+  br i1 %57, label %58, label %61
+58:
+  %59 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %60 = getelementptr inbounds nuw i8, ptr %5, i64 1672
+  br label %80
+61:
+  %62 = call ptr @PyEval_SaveThread()
+  %63 = getelementptr inbounds nuw i8, ptr %0, i64 88
+  %64 = load ptr, ptr %63, align 8
+  %65 = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %66 = load ptr, ptr %65, align 8
+  %67 = getelementptr inbounds nuw i8, ptr %0, i64 96
+  %68 = load i64, ptr %67, align 8
+  %69 = getelementptr inbounds nuw i8, ptr %20, i64 16
+  %70 = load i64, ptr %69, align 8
+  %71 = load ptr, ptr %31, align 8
+  %72 = getelementptr inbounds nuw i8, ptr %20, i64 32
+  %73 = load i64, ptr %72, align 8
+  %74 = call i32 %64(ptr %66, ptr %5, i64 %18, i64 0, i64 %68, i64 %70, ptr %71, ptr null, i64 %73)
+  call void @PyEval_RestoreThread(ptr %62)
+  %75 = load i64, ptr %0, align 8
+  %76 = icmp sgt i64 %75, 0
+  br i1 %76, label %77, label %114
+77:
+  %78 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %79 = getelementptr inbounds nuw i8, ptr %5, i64 1672
+  br label %97
+80:
+  %81 = phi i64 [ %56, %58 ], [ %94, %93 ]
+  %82 = phi i64 [ 0, %58 ], [ %95, %93 ]
+  %83 = load ptr, ptr %59, align 8
+  %84 = getelementptr inbounds nuw %struct.param, ptr %83, i64 %82
+  %85 = load i64, ptr %84, align 8
+  %86 = icmp eq i64 %85, 0
+  br i1 %86, label %87, label %93
+87:
+  %88 = getelementptr inbounds nuw i8, ptr %84, i64 32
+  %89 = load i64, ptr %88, align 8
+  %90 = getelementptr inbounds ptr, ptr %60, i64 %89
+  %91 = load ptr, ptr %90, align 8
+  call void @Py_IncRef(ptr %91)
+  %92 = load i64, ptr %0, align 8
+  br label %93
+93:
+  %94 = phi i64 [ %81, %80 ], [ %92, %87 ]
+  %95 = add nuw nsw i64 %82, 1
+  %96 = icmp slt i64 %95, %94
+  br i1 %96, label %80, label %61
+97:
+  %98 = phi i64 [ %75, %77 ], [ %111, %110 ]
+  %99 = phi i64 [ 0, %77 ], [ %112, %110 ]
+  %100 = load ptr, ptr %78, align 8
+  %101 = getelementptr inbounds nuw %struct.param, ptr %100, i64 %99
+  %102 = load i64, ptr %101, align 8
+  %103 = icmp eq i64 %102, 0
+  br i1 %103, label %104, label %110
+104:
+  %105 = getelementptr inbounds nuw i8, ptr %101, i64 32
+  %106 = load i64, ptr %105, align 8
+  %107 = getelementptr inbounds ptr, ptr %79, i64 %106
+  %108 = load ptr, ptr %107, align 8
+  call void @Py_DecRef(ptr %108)
+  %109 = load i64, ptr %0, align 8
+  br label %110
+110:
+  %111 = phi i64 [ %98, %97 ], [ %109, %104 ]
+  %112 = add nuw nsw i64 %99, 1
+  %113 = icmp slt i64 %112, %111
+  br i1 %113, label %97, label %114
+114:
+  %115 = phi i32 [ %54, %45 ], [ %74, %61 ], [ %74, %110 ]
+  switch i32 %115, label %191 [
+    i32 0, label %116
+    i32 5, label %190
+    i32 4, label %193
+  ]
+116:
+  %117 = getelementptr inbounds nuw i8, ptr %5, i64 2184
+  %118 = load i64, ptr %117, align 8
+  %119 = icmp sgt i64 %118, 0
+  br i1 %119, label %120, label %123
+120:
+  %121 = getelementptr inbounds nuw i8, ptr %8, i64 216
+  %122 = getelementptr inbounds nuw i8, ptr %5, i64 2192
+  br label %131
+123:
+  %124 = getelementptr inbounds nuw i8, ptr %0, i64 232
+  %125 = load i64, ptr %124, align 8
+  %126 = icmp sgt i64 %125, -1
+  %127 = getelementptr inbounds nuw i8, ptr %1, i64 8
+  %128 = load i64, ptr %127, align 8
+  %129 = icmp slt i64 %125, %128
+  %130 = select i1 %126, i1 %129, i1 false
+  br i1 %130, label %140, label %138
+131:
+  %132 = phi i64 [ 0, %120 ], [ %135, %131 ]
+  %133 = load ptr, ptr %121, align 8
+  %134 = getelementptr inbounds nuw ptr, ptr %122, i64 %132
+  call void %133(ptr %134)
+  %135 = add nuw nsw i64 %132, 1
+  %136 = load i64, ptr %117, align 8
+  %137 = icmp slt i64 %135, %136
+  br i1 %137, label %131, label %123
+138:
+  %139 = getelementptr inbounds nuw i8, ptr %8, i64 56
+  br label %143
+140:
+  %141 = load ptr, ptr %1, align 8
+  %142 = getelementptr inbounds nuw ptr, ptr %141, i64 %125
+  br label %143
+143:
+  %144 = phi ptr [ %139, %138 ], [ %142, %140 ]
+  %145 = load ptr, ptr %144, align 8
+  %146 = icmp slt i64 %125, %128
+  br i1 %146, label %179, label %147
+147:
+  %148 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %149 = load ptr, ptr %148, align 8
+  %150 = getelementptr inbounds %struct.param, ptr %149, i64 %125
+  %151 = getelementptr inbounds nuw i8, ptr %150, i64 8
+  %152 = load ptr, ptr %151, align 8
+  %153 = getelementptr inbounds nuw i8, ptr %1, i64 24
+  %154 = load ptr, ptr %153, align 8
+  %155 = icmp eq ptr %154, null
+  br i1 %155, label %156, label %164
+156:
+  %157 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %158 = load i64, ptr %157, align 8
+  %159 = icmp sgt i64 %158, 0
+  br i1 %159, label %160, label %179
+160:
+  %161 = getelementptr inbounds nuw i8, ptr %1, i64 16
+  %162 = load ptr, ptr %161, align 8
+  %163 = getelementptr inbounds nuw i8, ptr %162, i64 24
+  br label %166
+164:
+  %165 = call ptr @PyDict_GetItemWithError(ptr %154, ptr %152)
+  br label %179
+166:
+  %167 = phi i64 [ 0, %160 ], [ %172, %171 ]
+  %168 = getelementptr inbounds nuw ptr, ptr %163, i64 %167
+  %169 = load ptr, ptr %168, align 8
+  %170 = icmp eq ptr %169, %152
+  br i1 %170, label %174, label %171
+171:
+  %172 = add nuw nsw i64 %167, 1
+  %173 = icmp eq i64 %172, %158
+  br i1 %173, label %179, label %166
+174:
+  %175 = load ptr, ptr %1, align 8
+  %176 = getelementptr ptr, ptr %175, i64 %128
+  %177 = getelementptr ptr, ptr %176, i64 %167
+  %178 = load ptr, ptr %177, align 8
+  br label %179
+179:
+  %180 = phi ptr [ %145, %143 ], [ %165, %164 ], [ %178, %174 ], [ null, %156 ], [ null, %171 ]
+  call void @Py_IncRef(ptr %180)
+  %181 = load i32, ptr %24, align 8
+  %182 = icmp eq i32 %181, 0
+  br i1 %182, label %193, label %183
+183:
+  call void @Py_DecRef(ptr %180)
+  %184 = call ptr @PyBytes_FromStringAndSize(ptr %24, i64 72)
+  %185 = icmp eq ptr %184, null
+  br i1 %185, label %193, label %186
+186:
+  %187 = getelementptr inbounds nuw i8, ptr %0, i64 112
+  %188 = load ptr, ptr %187, align 8
+  %189 = call ptr @PyObject_CallOneArg(ptr %188, ptr %184)
+  call void @Py_DecRef(ptr %184)
+  br label %193
+190:
+  call void @Py_IncRef(ptr %10)
+  br label %193
+191:
+  %192 = call ptr @PyErr_NoMemory()
+  br label %193
+193:
+  %194 = phi ptr [ null, %114 ], [ %180, %179 ], [ %10, %190 ], [ %192, %191 ], [ %189, %186 ], [ null, %183 ]
+  call void @Py_DecRef(ptr %12)
+  br label %195
+195:
+  %196 = phi ptr [ %194, %193 ], [ %10, %35 ]
+  ret ptr %196
+}
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare void @Py_IncRef(ptr)
+define ptr @eas_plan_read(ptr %0, ptr %1, i64 %2) nounwind {
+  %4 = alloca %struct.given, align 8
+  %5 = alloca %struct.frame, align 8
+  %6 = alloca ptr, align 8
+  %7 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %8 = load ptr, ptr %7, align 8
+  %9 = tail call ptr @PyLong_AsVoidPtr(ptr %8)
+  %10 = add i64 %2, -5
+  %11 = icmp ult i64 %10, -2
+  br i1 %11, label %55, label %12
+12:
+  %13 = load ptr, ptr %1, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %13, i64 8
+  %15 = load ptr, ptr %14, align 8
+  %16 = getelementptr inbounds nuw i8, ptr %9, i64 240
+  %17 = load ptr, ptr %16, align 8
+  %18 = getelementptr inbounds nuw i8, ptr %17, i64 24
+  %19 = load ptr, ptr %18, align 8
+  %20 = icmp eq ptr %15, %19
+  br i1 %20, label %21, label %55
+21:
+  %22 = getelementptr inbounds nuw i8, ptr %1, i64 8
+  %23 = load ptr, ptr %22, align 8
+  %24 = getelementptr inbounds nuw i8, ptr %23, i64 8
+  %25 = load ptr, ptr %24, align 8
+  %26 = getelementptr inbounds nuw i8, ptr %17, i64 32
+  %27 = load ptr, ptr %26, align 8
+  %28 = icmp eq ptr %25, %27
+  br i1 %28, label %29, label %55
+29:
+  %30 = getelementptr inbounds nuw i8, ptr %13, i64 24
+  %31 = getelementptr inbounds nuw i8, ptr %13, i64 16
+  %32 = load i64, ptr %31, align 8
+  %33 = tail call i64 @PyDict_Size(ptr %23)
+  %34 = icmp eq i64 %2, 4
+  br i1 %34, label %35, label %43
+35:
+  %36 = getelementptr inbounds nuw i8, ptr %1, i64 24
+  %37 = load ptr, ptr %36, align 8
+  %38 = load ptr, ptr %16, align 8
+  %39 = getelementptr inbounds nuw i8, ptr %38, i64 40
+  %40 = load ptr, ptr %39, align 8
+  %41 = icmp eq ptr %37, %40
+  %42 = zext i1 %41 to i32
+  br label %43
+43:
+  %44 = phi i32 [ 0, %29 ], [ %42, %35 ]
+  store ptr %30, ptr %4, align 8
+  %45 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  store i64 %32, ptr %45, align 8
+  %46 = getelementptr inbounds nuw i8, ptr %4, i64 16
+  store ptr null, ptr %46, align 8
+  %47 = getelementptr inbounds nuw i8, ptr %4, i64 24
+  store ptr %23, ptr %47, align 8
+  %48 = getelementptr inbounds nuw i8, ptr %4, i64 32
+  store i64 %33, ptr %48, align 8
+  %49 = getelementptr inbounds nuw i8, ptr %4, i64 40
+  store i32 %44, ptr %49, align 8
+  %50 = getelementptr inbounds nuw i8, ptr %4, i64 44
+  store i32 0, ptr %50, align 4
+  %51 = getelementptr inbounds nuw i8, ptr %1, i64 16
+  %52 = load ptr, ptr %51, align 8
+  %53 = call fastcc i64 @interpret(ptr %9, ptr %4, i64 0, ptr %52, ptr %5, ptr %6)
+  %54 = icmp slt i64 %53, 0
+  br i1 %54, label %55, label %62
+55:
+  %56 = load ptr, ptr %7, align 8
+  %57 = tail call ptr @PyLong_AsVoidPtr(ptr %56)
+  %58 = getelementptr inbounds nuw i8, ptr %57, i64 240
+  %59 = load ptr, ptr %58, align 8
+  %60 = getelementptr inbounds nuw i8, ptr %59, i64 64
+  %61 = load ptr, ptr %60, align 8
+  tail call void @PyErr_Clear()
+  tail call void @Py_IncRef(ptr %61)
+  br label %64
+62:
+  %63 = call ptr @PyBytes_FromStringAndSize(ptr %5, i64 2704)
+  br label %64
+64:
+  %65 = phi ptr [ %61, %55 ], [ %63, %62 ]
+  ret ptr %65
+}
+define internal fastcc i64 @interpret(ptr %0, ptr %1, i64 %2, ptr %3, ptr %4, ptr %5) nounwind {
+  %7 = alloca i32, align 4
+  %8 = getelementptr inbounds nuw i8, ptr %4, i64 2184
+  store i64 0, ptr %8, align 8
+  store ptr null, ptr %5, align 8
+  %9 = tail call fastcc i32 @read_arguments(ptr %0, ptr %1, i64 %2, ptr %4)
+  %10 = icmp eq i32 %9, 0
+  br i1 %10, label %326, label %11
+11:
+  %12 = getelementptr inbounds nuw i8, ptr %0, i64 16
+  %13 = load i64, ptr %12, align 8
+  %14 = icmp sgt i64 %13, 0
+  br i1 %14, label %15, label %77
+15:
+  %16 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %17 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  br label %18
+18:
+  %19 = phi i1 [ true, %69 ], [ false, %15 ]
+  %20 = phi i64 [ %70, %69 ], [ 0, %15 ]
+  br label %21
+21:
+  %22 = phi i64 [ %66, %65 ], [ %20, %18 ]
+  %23 = load ptr, ptr %16, align 8
+  %24 = getelementptr inbounds nuw %struct.guard, ptr %23, i64 %22
+  %25 = load i64, ptr %24, align 8
+  %26 = getelementptr inbounds nuw i8, ptr %24, i64 8
+  %27 = load ptr, ptr %26, align 8
+  switch i64 %25, label %48 [
+    i64 0, label %28
+    i64 1, label %35
+    i64 3, label %42
+  ]
+28:
+  %29 = getelementptr inbounds nuw i8, ptr %24, i64 16
+  %30 = load ptr, ptr %29, align 8
+  %31 = tail call ptr @PyDict_GetItemWithError(ptr %27, ptr %30)
+  %32 = getelementptr inbounds nuw i8, ptr %24, i64 24
+  %33 = load ptr, ptr %32, align 8
+  %34 = icmp eq ptr %31, %33
+  br i1 %34, label %65, label %326
+35:
+  %36 = tail call ptr @PyCell_Get(ptr %27)
+  tail call void @Py_DecRef(ptr %36)
+  %37 = icmp eq ptr %36, null
+  br i1 %37, label %326, label %38
+38:
+  %39 = getelementptr inbounds nuw i8, ptr %24, i64 16
+  %40 = load ptr, ptr %39, align 8
+  %41 = icmp eq ptr %36, %40
+  br i1 %41, label %65, label %326
+42:
+  %43 = tail call ptr @PyObject_CallNoArgs(ptr %27)
+  tail call void @Py_DecRef(ptr %43)
+  %44 = load ptr, ptr %17, align 8
+  %45 = getelementptr inbounds nuw i8, ptr %44, i64 40
+  %46 = load ptr, ptr %45, align 8
+  %47 = icmp eq ptr %43, %46
+  br i1 %47, label %69, label %326
+48:
+  %49 = tail call ptr @PyFunction_GetCode(ptr %27)
+  %50 = getelementptr inbounds nuw i8, ptr %24, i64 16
+  %51 = load ptr, ptr %50, align 8
+  %52 = icmp eq ptr %49, %51
+  br i1 %52, label %53, label %326
+53:
+  %54 = load ptr, ptr %26, align 8
+  %55 = tail call ptr @PyFunction_GetDefaults(ptr %54)
+  %56 = getelementptr inbounds nuw i8, ptr %24, i64 24
+  %57 = load ptr, ptr %56, align 8
+  %58 = icmp eq ptr %55, %57
+  br i1 %58, label %59, label %326
+59:
+  %60 = load ptr, ptr %26, align 8
+  %61 = tail call ptr @PyFunction_GetKwDefaults(ptr %60)
+  %62 = getelementptr inbounds nuw i8, ptr %24, i64 32
+  %63 = load ptr, ptr %62, align 8
+  %64 = icmp eq ptr %61, %63
+  br i1 %64, label %65, label %326
+65:
+  %66 = add nuw nsw i64 %22, 1
+  %67 = load i64, ptr %12, align 8
+  %68 = icmp slt i64 %66, %67
+  br i1 %68, label %21, label %73
+69:
+  %70 = add nuw nsw i64 %22, 1
+  %71 = load i64, ptr %12, align 8
+  %72 = icmp slt i64 %70, %71
+  br i1 %72, label %18, label %74
+73:
+  br i1 %19, label %74, label %77
+74:
+  store i64 0, ptr %8, align 8
+  %75 = tail call fastcc i32 @read_arguments(ptr %0, ptr %1, i64 %2, ptr %4)
+  %76 = icmp eq i32 %75, 0
+  br i1 %76, label %326, label %77
+77:
+  %78 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %79 = load ptr, ptr %78, align 8
+  %80 = getelementptr inbounds nuw i8, ptr %79, i64 56
+  %81 = load ptr, ptr %80, align 8
+  %82 = icmp eq ptr %3, %81
+  br i1 %82, label %83, label %87
+83:
+  %84 = getelementptr inbounds nuw i8, ptr %0, i64 128
+  %85 = load i64, ptr %84, align 8
+  %86 = icmp eq i64 %85, 0
+  br i1 %86, label %326, label %102
+87:
+  %88 = getelementptr inbounds nuw i8, ptr %3, i64 8
+  %89 = load ptr, ptr %88, align 8
+  %90 = getelementptr inbounds nuw i8, ptr %79, i64 8
+  %91 = load ptr, ptr %90, align 8
+  %92 = icmp eq ptr %89, %91
+  br i1 %92, label %102, label %93
+93:
+  %94 = getelementptr inbounds nuw i8, ptr %79, i64 24
+  %95 = load ptr, ptr %94, align 8
+  %96 = icmp eq ptr %89, %95
+  br i1 %96, label %97, label %326
+97:
+  %98 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %99 = load i64, ptr %98, align 8
+  %100 = add i64 %99, -4
+  %101 = icmp ult i64 %100, -3
+  br i1 %101, label %326, label %102
+102:
+  %103 = phi i64 [ 0, %83 ], [ %99, %97 ], [ 1, %87 ]
+  %104 = getelementptr inbounds nuw i8, ptr %0, i64 136
+  %105 = icmp eq i64 %103, 0
+  %106 = getelementptr inbounds nuw i8, ptr %3, i64 8
+  %107 = getelementptr inbounds nuw i8, ptr %79, i64 8
+  %108 = getelementptr inbounds nuw i8, ptr %3, i64 24
+  %109 = getelementptr inbounds nuw i8, ptr %4, i64 1648
+  br label %110
+110:
+  %111 = phi i64 [ 1, %102 ], [ %156, %155 ]
+  %112 = phi i64 [ 0, %102 ], [ %158, %155 ]
+  %113 = getelementptr inbounds nuw %struct.axis, ptr %104, i64 %112
+  br i1 %105, label %114, label %130
+114:
+  %115 = load i64, ptr %113, align 8
+  %116 = icmp slt i64 %115, 0
+  br i1 %116, label %121, label %117
+117:
+  %118 = getelementptr inbounds nuw i64, ptr %4, i64 %115
+  %119 = load i64, ptr %118, align 8
+  %120 = icmp sgt i64 %119, -1
+  br i1 %120, label %124, label %326
+121:
+  %122 = getelementptr inbounds nuw i8, ptr %113, i64 8
+  %123 = load i64, ptr %122, align 8
+  br label %148
+124:
+  %125 = getelementptr inbounds nuw i8, ptr %113, i64 16
+  %126 = load i64, ptr %125, align 8
+  %127 = add nsw i64 %119, -1
+  %128 = add i64 %127, %126
+  %129 = udiv i64 %128, %126
+  br label %148
+130:
+  %131 = icmp slt i64 %112, %103
+  br i1 %131, label %132, label %151
+132:
+  %133 = load ptr, ptr %106, align 8
+  %134 = load ptr, ptr %107, align 8
+  %135 = icmp eq ptr %133, %134
+  br i1 %135, label %143, label %136
+136:
+  %137 = getelementptr inbounds nuw ptr, ptr %108, i64 %112
+  %138 = load ptr, ptr %137, align 8
+  %139 = getelementptr inbounds nuw i8, ptr %138, i64 8
+  %140 = load ptr, ptr %139, align 8
+  %141 = icmp eq ptr %140, %134
+  br i1 %141, label %143, label %142
+142:
+  br label %326
+143:
+  %144 = phi ptr [ %138, %136 ], [ %3, %132 ]
+  %145 = call i64 @PyLong_AsLongLongAndOverflow(ptr %144, ptr %7)
+  %146 = load i32, ptr %7, align 4
+  %147 = icmp eq i32 %146, 0
+  br i1 %147, label %148, label %326
+148:
+  %149 = phi i64 [ %145, %143 ], [ %129, %124 ], [ %123, %121 ]
+  %150 = icmp ugt i64 %149, 2147483647
+  br i1 %150, label %326, label %151
+151:
+  %152 = phi i64 [ %149, %148 ], [ 1, %130 ]
+  %153 = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %111, i64 %152)
+  %154 = extractvalue { i64, i1 } %153, 1
+  br i1 %154, label %326, label %155
+155:
+  %156 = extractvalue { i64, i1 } %153, 0
+  %157 = getelementptr inbounds nuw i64, ptr %109, i64 %112
+  store i64 %152, ptr %157, align 8
+  %158 = add nuw nsw i64 %112, 1
+  %159 = icmp eq i64 %158, 3
+  br i1 %159, label %160, label %110
+160:
+  %161 = icmp slt i64 %156, 0
+  br i1 %161, label %326, label %162
+162:
+  %163 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %164 = load i64, ptr %163, align 8
+  %165 = icmp sgt i64 %164, 0
+  br i1 %165, label %166, label %293
+166:
+  %167 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %168 = load ptr, ptr %167, align 8
+  %169 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %170 = getelementptr inbounds nuw i8, ptr %4, i64 1088
+  br label %171
+171:
+  %172 = phi i64 [ 0, %166 ], [ %290, %286 ]
+  %173 = phi i64 [ 0, %166 ], [ %291, %286 ]
+  %174 = getelementptr inbounds nuw %struct.fact, ptr %168, i64 %173
+  %175 = getelementptr inbounds nuw i8, ptr %174, i64 8
+  %176 = load i64, ptr %175, align 8
+  %177 = getelementptr inbounds i64, ptr %4, i64 %176
+  %178 = load i64, ptr %177, align 8
+  %179 = load i64, ptr %174, align 8
+  switch i64 %179, label %286 [
+    i64 0, label %180
+    i64 1, label %184
+    i64 2, label %186
+    i64 3, label %189
+    i64 4, label %192
+    i64 6, label %232
+    i64 5, label %272
+  ]
+180:
+  %181 = getelementptr inbounds nuw i8, ptr %174, i64 24
+  %182 = load i64, ptr %181, align 8
+  %183 = icmp eq i64 %178, %182
+  br label %286
+184:
+  %185 = icmp sgt i64 %178, 0
+  br label %286
+186:
+  %187 = and i64 %178, 15
+  %188 = icmp eq i64 %187, 0
+  br label %286
+189:
+  %190 = and i64 %178, 63
+  %191 = icmp eq i64 %190, 0
+  br label %286
+192:
+  %193 = getelementptr inbounds nuw i8, ptr %174, i64 16
+  %194 = load i64, ptr %193, align 8
+  %195 = load i64, ptr %169, align 8
+  %196 = icmp sgt i64 %195, 0
+  br i1 %196, label %197, label %286
+197:
+  %198 = phi i32 [ %227, %226 ], [ 0, %192 ]
+  %199 = phi i64 [ %228, %226 ], [ 0, %192 ]
+  %200 = shl nuw i64 1, %199
+  %201 = and i64 %200, %194
+  %202 = icmp eq i64 %201, 0
+  br i1 %202, label %226, label %203
+203:
+  %204 = getelementptr inbounds nuw i64, ptr %4, i64 %199
+  %205 = load i64, ptr %204, align 8
+  %206 = getelementptr inbounds nuw i64, ptr %170, i64 %199
+  %207 = load i64, ptr %206, align 8
+  br label %208
+208:
+  %209 = phi i64 [ %224, %222 ], [ 0, %203 ]
+  %210 = phi i32 [ %223, %222 ], [ %198, %203 ]
+  %211 = getelementptr inbounds nuw i64, ptr %4, i64 %209
+  %212 = load i64, ptr %211, align 8
+  %213 = icmp eq i64 %209, %199
+  br i1 %213, label %222, label %214
+214:
+  %215 = getelementptr inbounds nuw i64, ptr %170, i64 %209
+  %216 = load i64, ptr %215, align 8
+  %217 = icmp ult i64 %205, %216
+  %218 = icmp ult i64 %212, %207
+  %219 = select i1 %217, i1 %218, i1 false
+  br i1 %219, label %220, label %222
+220:
+  %221 = icmp eq i64 %205, %212
+  br i1 %221, label %222, label %286
+222:
+  %223 = phi i32 [ %210, %208 ], [ %210, %214 ], [ 1, %220 ]
+  %224 = add nuw nsw i64 %209, 1
+  %225 = icmp eq i64 %224, %195
+  br i1 %225, label %226, label %208
+226:
+  %227 = phi i32 [ %198, %197 ], [ %223, %222 ]
+  %228 = add nuw nsw i64 %199, 1
+  %229 = icmp eq i64 %228, %195
+  br i1 %229, label %230, label %197
+230:
+  %231 = icmp eq i32 %227, 0
+  br label %286
+232:
+  %233 = getelementptr inbounds nuw i8, ptr %174, i64 16
+  %234 = load i64, ptr %233, align 8
+  %235 = load i64, ptr %169, align 8
+  %236 = icmp sgt i64 %235, 0
+  br i1 %236, label %237, label %286
+237:
+  %238 = phi i32 [ %267, %266 ], [ 0, %232 ]
+  %239 = phi i64 [ %268, %266 ], [ 0, %232 ]
+  %240 = shl nuw i64 1, %239
+  %241 = and i64 %240, %234
+  %242 = icmp eq i64 %241, 0
+  br i1 %242, label %266, label %243
+243:
+  %244 = getelementptr inbounds nuw i64, ptr %4, i64 %239
+  %245 = load i64, ptr %244, align 8
+  %246 = getelementptr inbounds nuw i64, ptr %170, i64 %239
+  %247 = load i64, ptr %246, align 8
+  br label %248
+248:
+  %249 = phi i64 [ %264, %262 ], [ 0, %243 ]
+  %250 = phi i32 [ %263, %262 ], [ %238, %243 ]
+  %251 = getelementptr inbounds nuw i64, ptr %4, i64 %249
+  %252 = load i64, ptr %251, align 8
+  %253 = icmp eq i64 %249, %239
+  br i1 %253, label %262, label %254
+254:
+  %255 = getelementptr inbounds nuw i64, ptr %170, i64 %249
+  %256 = load i64, ptr %255, align 8
+  %257 = icmp ult i64 %245, %256
+  %258 = icmp ult i64 %252, %247
+  %259 = select i1 %257, i1 %258, i1 false
+  br i1 %259, label %260, label %262
+260:
+  %261 = icmp eq i64 %245, %252
+  br i1 %261, label %262, label %286
+262:
+  %263 = phi i32 [ %250, %248 ], [ %250, %254 ], [ 1, %260 ]
+  %264 = add nuw nsw i64 %249, 1
+  %265 = icmp eq i64 %264, %235
+  br i1 %265, label %266, label %248
+266:
+  %267 = phi i32 [ %238, %237 ], [ %263, %262 ]
+  %268 = add nuw nsw i64 %239, 1
+  %269 = icmp eq i64 %268, %235
+  br i1 %269, label %270, label %237
+270:
+  %271 = icmp eq i32 %267, 1
+  br label %286
+272:
+  %273 = load i64, ptr %169, align 8
+  %274 = icmp sgt i64 %273, 0
+  br i1 %274, label %275, label %286
+275:
+  %276 = getelementptr i64, ptr %4, i64 %273
+  %277 = getelementptr i8, ptr %276, i64 40
+  br label %278
+278:
+  %279 = phi i64 [ 0, %275 ], [ %283, %278 ]
+  %280 = getelementptr i64, ptr %277, i64 %279
+  %281 = load i64, ptr %280, align 8
+  %282 = icmp slt i64 %281, 2147483648
+  %283 = add nuw nsw i64 %279, 1
+  %284 = icmp ne i64 %283, %273
+  %285 = select i1 %282, i1 %284, i1 false
+  br i1 %285, label %278, label %286
+286:
+  %287 = phi i1 [ false, %171 ], [ %183, %180 ], [ %185, %184 ], [ %188, %186 ], [ %191, %189 ], [ false, %260 ], [ false, %220 ], [ true, %272 ], [ %231, %230 ], [ true, %192 ], [ %271, %270 ], [ false, %232 ], [ %282, %278 ]
+  %288 = zext i1 %287 to i64
+  %289 = shl nuw i64 %288, %173
+  %290 = or i64 %289, %172
+  %291 = add nuw nsw i64 %173, 1
+  %292 = icmp eq i64 %291, %164
+  br i1 %292, label %293, label %171
+293:
+  %294 = phi i64 [ 0, %162 ], [ %290, %286 ]
+  %295 = getelementptr inbounds nuw i8, ptr %4, i64 1640
+  store i64 %294, ptr %295, align 8
+  %296 = getelementptr inbounds nuw i8, ptr %0, i64 48
+  %297 = load i64, ptr %296, align 8
+  %298 = icmp sgt i64 %297, 0
+  br i1 %298, label %299, label %301
+299:
+  %300 = getelementptr inbounds nuw i8, ptr %0, i64 56
+  br label %303
+301:
+  %302 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  br label %317
+303:
+  %304 = phi i64 [ %297, %299 ], [ %314, %313 ]
+  %305 = phi i64 [ 0, %299 ], [ %315, %313 ]
+  %306 = load ptr, ptr %300, align 8
+  %307 = getelementptr inbounds nuw %struct.variant, ptr %306, i64 %305
+  %308 = load i64, ptr %307, align 8
+  %309 = load i64, ptr %295, align 8
+  %310 = icmp eq i64 %308, %309
+  br i1 %310, label %311, label %313
+311:
+  store ptr %307, ptr %5, align 8
+  %312 = load i64, ptr %296, align 8
+  br label %313
+313:
+  %314 = phi i64 [ %304, %303 ], [ %312, %311 ]
+  %315 = add nuw nsw i64 %305, 1
+  %316 = icmp slt i64 %315, %314
+  br i1 %316, label %303, label %301
+317:
+  %318 = phi i64 [ 0, %301 ], [ %324, %317 ]
+  %319 = getelementptr inbounds nuw i64, ptr %109, i64 %318
+  %320 = load i64, ptr %319, align 8
+  %321 = load i64, ptr %302, align 8
+  %322 = getelementptr i64, ptr %4, i64 %321
+  %323 = getelementptr i64, ptr %322, i64 %318
+  store i64 %320, ptr %323, align 8
+  %324 = add nuw nsw i64 %318, 1
+  %325 = icmp eq i64 %324, 3
+  br i1 %325, label %326, label %317
+326:
+  %327 = phi i64 [ -1, %6 ], [ -1, %142 ], [ -1, %74 ], [ -1, %160 ], [ -1, %117 ], [ -1, %48 ], [ -1, %97 ], [ -1, %93 ], [ -1, %83 ], [ %156, %317 ], [ -1, %151 ], [ -1, %143 ], [ -1, %148 ], [ -1, %38 ], [ -1, %28 ], [ -1, %35 ], [ -1, %59 ], [ -1, %53 ], [ -1, %42 ]
+  ret i64 %327
+}
+declare void @PyErr_Clear()
+declare ptr @PyBytes_FromStringAndSize(ptr, i64)
+define ptr @eas_plan_call(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
+  %5 = alloca [65 x ptr], align 8
+  %6 = alloca [65 x ptr], align 8
+  %7 = alloca %struct.given, align 8
+  %8 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %9 = load ptr, ptr %8, align 8
+  %10 = getelementptr inbounds nuw i8, ptr %9, i64 160
+  %11 = load ptr, ptr %10, align 8
+  %12 = and i64 %2, 9223372036854775807
+  store ptr %1, ptr %7, align 8
+  %13 = getelementptr inbounds nuw i8, ptr %7, i64 8
+  store i64 %12, ptr %13, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %7, i64 16
+  store ptr %3, ptr %14, align 8
+  %15 = getelementptr inbounds nuw i8, ptr %7, i64 24
+  store ptr null, ptr %15, align 8
+  %16 = getelementptr inbounds nuw i8, ptr %7, i64 32
+  %17 = icmp eq ptr %3, null
+  br i1 %17, label %21, label %18
+18:
+  %19 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %20 = load i64, ptr %19, align 8
+  br label %21
+21:
+  %22 = phi i64 [ %20, %18 ], [ 0, %4 ]
+  store i64 %22, ptr %16, align 8
+  %23 = getelementptr inbounds nuw i8, ptr %7, i64 40
+  store i32 0, ptr %23, align 8
+  %24 = getelementptr inbounds nuw i8, ptr %7, i64 44
+  store i32 0, ptr %24, align 4
+  %25 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %26 = load ptr, ptr %25, align 8
+  %27 = icmp eq ptr %26, null
+  br i1 %27, label %28, label %31
+28:
+  %29 = getelementptr inbounds nuw i8, ptr %11, i64 56
+  %30 = load ptr, ptr %29, align 8
+  br label %31
+31:
+  %32 = phi ptr [ %30, %28 ], [ %26, %21 ]
+  %33 = icmp eq i64 %22, 0
+  br i1 %33, label %91, label %34
+34:
+  %35 = getelementptr inbounds nuw i8, ptr %9, i64 152
+  %36 = load ptr, ptr %35, align 8
+  %37 = icmp sgt i64 %22, 0
+  br i1 %37, label %38, label %91
+38:
+  %39 = getelementptr inbounds nuw i8, ptr %3, i64 24
+  br label %40
+40:
+  %41 = phi i64 [ 0, %38 ], [ %46, %45 ]
+  %42 = getelementptr inbounds nuw ptr, ptr %39, i64 %41
+  %43 = load ptr, ptr %42, align 8
+  %44 = icmp eq ptr %43, %36
+  br i1 %44, label %48, label %45
+45:
+  %46 = add nuw nsw i64 %41, 1
+  %47 = icmp eq i64 %46, %22
+  br i1 %47, label %91, label %40
+48:
+  %49 = getelementptr ptr, ptr %1, i64 %12
+  %50 = getelementptr ptr, ptr %49, i64 %41
+  %51 = load ptr, ptr %50, align 8
+  %52 = icmp eq ptr %51, null
+  %53 = or i1 %52, %27
+  %54 = select i1 %52, ptr %32, ptr %51
+  %55 = xor i1 %52, true
+  %56 = zext i1 %55 to i64
+  br i1 %53, label %91, label %57
+57:
+  %58 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %59 = load i64, ptr %58, align 8
+  %60 = add i64 %59, %12
+  %61 = icmp slt i64 %60, 65
+  br i1 %61, label %70, label %62
+62:
+  %63 = shl i64 %60, 3
+  %64 = add i64 %63, 8
+  %65 = tail call ptr @PyMem_Malloc(i64 %64)
+  %66 = icmp eq ptr %65, null
+  br i1 %66, label %68, label %67
+67:
+  store ptr %0, ptr %65, align 8
+  br label %72
+68:
+  %69 = tail call ptr @PyErr_NoMemory()
+  br label %89
+70:
+  store ptr %0, ptr %6, align 8
+  %71 = icmp sgt i64 %60, 0
+  br i1 %71, label %72, label %74
+72:
+  %73 = phi ptr [ %65, %67 ], [ %6, %70 ]
+  br label %81
+74:
+  %75 = phi ptr [ %6, %70 ], [ %73, %81 ]
+  %76 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %77 = load ptr, ptr %76, align 8
+  %78 = add nuw i64 %12, 1
+  %79 = call ptr @PyObject_Vectorcall(ptr %77, ptr %75, i64 %78, ptr %3)
+  %80 = icmp eq ptr %75, %6
+  br i1 %80, label %89, label %88
+81:
+  %82 = phi i64 [ %85, %81 ], [ 0, %72 ]
+  %83 = getelementptr inbounds nuw ptr, ptr %1, i64 %82
+  %84 = load ptr, ptr %83, align 8
+  %85 = add nuw nsw i64 %82, 1
+  %86 = getelementptr inbounds nuw ptr, ptr %73, i64 %85
+  store ptr %84, ptr %86, align 8
+  %87 = icmp eq i64 %85, %60
+  br i1 %87, label %74, label %81
+88:
+  call void @PyMem_Free(ptr %75)
+  br label %89
+89:
+  %90 = phi ptr [ %69, %68 ], [ %79, %88 ], [ %79, %74 ]
+  br label %171
+91:
+  %92 = phi ptr [ %32, %31 ], [ %32, %34 ], [ %54, %48 ], [ %32, %45 ]
+  %93 = phi i64 [ 0, %31 ], [ 0, %34 ], [ %56, %48 ], [ 0, %45 ]
+  %94 = getelementptr inbounds nuw i8, ptr %9, i64 136
+  %95 = load ptr, ptr %94, align 8
+  %96 = tail call i64 @PySet_Size(ptr %95)
+  %97 = icmp eq i64 %96, 0
+  br i1 %97, label %98, label %134
+98:
+  %99 = getelementptr inbounds nuw i8, ptr %9, i64 144
+  %100 = load ptr, ptr %99, align 8
+  %101 = getelementptr inbounds nuw i8, ptr %100, i64 16
+  %102 = load i64, ptr %101, align 8
+  %103 = icmp eq i64 %102, 0
+  br i1 %103, label %104, label %134
+104:
+  %105 = load i64, ptr %9, align 8
+  %106 = icmp sgt i64 %105, 0
+  br i1 %106, label %107, label %134
+107:
+  %108 = getelementptr inbounds nuw i8, ptr %9, i64 8
+  %109 = getelementptr inbounds nuw i8, ptr %11, i64 64
+  br label %110
+110:
+  %111 = phi i64 [ 0, %107 ], [ %131, %130 ]
+  %112 = getelementptr inbounds nuw ptr, ptr %108, i64 %111
+  %113 = load ptr, ptr %112, align 8
+  %114 = call fastcc ptr @launch_plan(ptr %113, ptr %7, i64 %93, ptr %92)
+  %115 = load ptr, ptr %109, align 8
+  %116 = icmp eq ptr %114, %115
+  br i1 %116, label %130, label %117
+117:
+  %118 = getelementptr inbounds nuw ptr, ptr %108, i64 %111
+  %119 = icmp ne ptr %114, null
+  %120 = icmp ne i64 %111, 0
+  %121 = and i1 %120, %119
+  br i1 %121, label %122, label %171
+122:
+  %123 = load i64, ptr %9, align 8
+  %124 = icmp slt i64 %111, %123
+  br i1 %124, label %125, label %171
+125:
+  %126 = load ptr, ptr %118, align 8
+  %127 = icmp eq ptr %126, %113
+  br i1 %127, label %128, label %171
+128:
+  %129 = load ptr, ptr %108, align 8
+  store ptr %129, ptr %118, align 8
+  store ptr %113, ptr %108, align 8
+  br label %171
+130:
+  tail call void @Py_DecRef(ptr %114)
+  %131 = add nuw nsw i64 %111, 1
+  %132 = load i64, ptr %9, align 8
+  %133 = icmp slt i64 %131, %132
+  br i1 %133, label %110, label %134
+134:
+  br i1 %17, label %138, label %135
+135:
+  %136 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %137 = load i64, ptr %136, align 8
+  br label %138
+138:
+  %139 = phi i64 [ %137, %135 ], [ 0, %134 ]
+  %140 = add i64 %139, %12
+  %141 = icmp slt i64 %140, 65
+  br i1 %141, label %150, label %142
+142:
+  %143 = shl i64 %140, 3
+  %144 = add i64 %143, 8
+  %145 = tail call ptr @PyMem_Malloc(i64 %144)
+  %146 = icmp eq ptr %145, null
+  br i1 %146, label %148, label %147
+147:
+  store ptr %0, ptr %145, align 8
+  br label %152
+148:
+  %149 = tail call ptr @PyErr_NoMemory()
+  br label %169
+150:
+  store ptr %0, ptr %5, align 8
+  %151 = icmp sgt i64 %140, 0
+  br i1 %151, label %152, label %154
+152:
+  %153 = phi ptr [ %145, %147 ], [ %5, %150 ]
+  br label %161
+154:
+  %155 = phi ptr [ %5, %150 ], [ %153, %161 ]
+  %156 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %157 = load ptr, ptr %156, align 8
+  %158 = add nuw i64 %12, 1
+  %159 = call ptr @PyObject_Vectorcall(ptr %157, ptr %155, i64 %158, ptr %3)
+  %160 = icmp eq ptr %155, %5
+  br i1 %160, label %169, label %168
+161:
+  %162 = phi i64 [ %165, %161 ], [ 0, %152 ]
+  %163 = getelementptr inbounds nuw ptr, ptr %1, i64 %162
+  %164 = load ptr, ptr %163, align 8
+  %165 = add nuw nsw i64 %162, 1
+  %166 = getelementptr inbounds nuw ptr, ptr %153, i64 %165
+  store ptr %164, ptr %166, align 8
+  %167 = icmp eq i64 %165, %140
+  br i1 %167, label %154, label %161
+168:
+  call void @PyMem_Free(ptr %155)
+  br label %169
+169:
+  %170 = phi ptr [ %149, %148 ], [ %159, %168 ], [ %159, %154 ]
+  br label %171
+171:
+  %172 = phi ptr [ %170, %169 ], [ %90, %89 ], [ %114, %128 ], [ %114, %125 ], [ %114, %122 ], [ %114, %117 ]
+  ret ptr %172
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i64 @PySet_Size(ptr)
+declare void @Py_DecRef(ptr)
 define i64 @eas_replay(ptr %0, i64 %1, ptr %2, ptr %3) nounwind {
   %5 = tail call ptr @PyEval_SaveThread()
   %6 = icmp sgt i64 %1, 0
@@ -57,3 +1132,1100 @@ define i64 @eas_replay(ptr %0, i64 %1, ptr %2, ptr %3) nounwind {
 }
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+declare i64 @PyDict_Size(ptr)
+declare ptr @PyErr_NoMemory()
+declare ptr @PyObject_CallOneArg(ptr, ptr)
+define internal fastcc i32 @read_arguments(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
+  %5 = alloca i32, align 4
+  %6 = alloca i32, align 4
+  %7 = alloca i32, align 4
+  %8 = alloca i32, align 4
+  %9 = alloca ptr, align 8
+  %10 = alloca i32, align 4
+  %11 = alloca i64, align 8
+  %12 = alloca i64, align 8
+  %13 = alloca i64, align 8
+  %14 = alloca ptr, align 8
+  %15 = alloca ptr, align 8
+  %16 = alloca ptr, align 8
+  %17 = alloca %struct.memory, align 8
+  %18 = alloca %struct.memory, align 8
+  %19 = alloca %struct.memory, align 8
+  %20 = getelementptr inbounds nuw i8, ptr %1, i64 8
+  %21 = load i64, ptr %20, align 8
+  %22 = load i64, ptr %0, align 8
+  %23 = icmp sgt i64 %21, %22
+  br i1 %23, label %596, label %24
+24:
+  %25 = icmp sgt i64 %22, 0
+  br i1 %25, label %26, label %53
+26:
+  %27 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %28 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %29 = getelementptr inbounds nuw i8, ptr %1, i64 24
+  %30 = getelementptr inbounds nuw i8, ptr %1, i64 16
+  %31 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %32 = getelementptr inbounds nuw i8, ptr %1, i64 40
+  %33 = getelementptr inbounds nuw i8, ptr %0, i64 224
+  %34 = getelementptr inbounds nuw i8, ptr %17, i64 8
+  %35 = getelementptr inbounds nuw i8, ptr %17, i64 16
+  %36 = getelementptr inbounds nuw i8, ptr %17, i64 24
+  %37 = getelementptr inbounds nuw i8, ptr %17, i64 32
+  %38 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %39 = getelementptr inbounds nuw i8, ptr %3, i64 2192
+  %40 = getelementptr inbounds nuw i8, ptr %3, i64 2184
+  %41 = getelementptr inbounds nuw i8, ptr %3, i64 1088
+  %42 = getelementptr inbounds nuw i8, ptr %3, i64 1672
+  %43 = getelementptr inbounds nuw i8, ptr %0, i64 208
+  %44 = getelementptr inbounds nuw i8, ptr %0, i64 216
+  %45 = getelementptr inbounds nuw i8, ptr %18, i64 8
+  %46 = getelementptr inbounds nuw i8, ptr %18, i64 16
+  %47 = getelementptr inbounds nuw i8, ptr %18, i64 24
+  %48 = getelementptr inbounds nuw i8, ptr %18, i64 32
+  %49 = getelementptr inbounds nuw i8, ptr %19, i64 8
+  %50 = getelementptr inbounds nuw i8, ptr %19, i64 16
+  %51 = getelementptr inbounds nuw i8, ptr %19, i64 24
+  %52 = getelementptr inbounds nuw i8, ptr %19, i64 32
+  br label %62
+53:
+  %54 = phi i64 [ %2, %24 ], [ %118, %571 ]
+  %55 = getelementptr inbounds nuw i8, ptr %0, i64 64
+  %56 = load i64, ptr %55, align 8
+  %57 = icmp sgt i64 %56, 0
+  br i1 %57, label %58, label %575
+58:
+  %59 = getelementptr inbounds nuw i8, ptr %0, i64 72
+  %60 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %61 = getelementptr inbounds nuw i8, ptr %3, i64 1088
+  br label %580
+62:
+  %63 = phi i64 [ 0, %26 ], [ %572, %571 ]
+  %64 = phi i64 [ %2, %26 ], [ %118, %571 ]
+  %65 = load ptr, ptr %27, align 8
+  %66 = getelementptr inbounds nuw %struct.param, ptr %65, i64 %63
+  %67 = load i64, ptr %20, align 8
+  %68 = icmp slt i64 %63, %67
+  br i1 %68, label %69, label %73
+69:
+  %70 = load ptr, ptr %1, align 8
+  %71 = getelementptr inbounds nuw ptr, ptr %70, i64 %63
+  %72 = load ptr, ptr %71, align 8
+  br label %102
+73:
+  %74 = load i64, ptr %28, align 8
+  %75 = icmp slt i64 %64, %74
+  br i1 %75, label %76, label %111
+76:
+  %77 = getelementptr inbounds nuw i8, ptr %66, i64 8
+  %78 = load ptr, ptr %77, align 8
+  %79 = load ptr, ptr %29, align 8
+  %80 = icmp eq ptr %79, null
+  br i1 %80, label %81, label %86
+81:
+  %82 = icmp sgt i64 %74, 0
+  br i1 %82, label %83, label %111
+83:
+  %84 = load ptr, ptr %30, align 8
+  %85 = getelementptr inbounds nuw i8, ptr %84, i64 24
+  br label %89
+86:
+  %87 = call ptr @PyDict_GetItemWithError(ptr %79, ptr %78)
+  %88 = load i64, ptr %20, align 8
+  br label %102
+89:
+  %90 = phi i64 [ 0, %83 ], [ %95, %94 ]
+  %91 = getelementptr inbounds nuw ptr, ptr %85, i64 %90
+  %92 = load ptr, ptr %91, align 8
+  %93 = icmp eq ptr %92, %78
+  br i1 %93, label %97, label %94
+94:
+  %95 = add nuw nsw i64 %90, 1
+  %96 = icmp eq i64 %95, %74
+  br i1 %96, label %111, label %89
+97:
+  %98 = load ptr, ptr %1, align 8
+  %99 = getelementptr ptr, ptr %98, i64 %67
+  %100 = getelementptr ptr, ptr %99, i64 %90
+  %101 = load ptr, ptr %100, align 8
+  br label %102
+102:
+  %103 = phi i64 [ %67, %69 ], [ %67, %97 ], [ %88, %86 ]
+  %104 = phi ptr [ %72, %69 ], [ %101, %97 ], [ %87, %86 ]
+  %105 = icmp sge i64 %63, %103
+  %106 = icmp ne ptr %104, null
+  %107 = and i1 %106, %105
+  %108 = zext i1 %107 to i64
+  %109 = add i64 %64, %108
+  %110 = icmp eq ptr %104, null
+  br i1 %110, label %111, label %116
+111:
+  %112 = phi i64 [ %109, %102 ], [ %64, %73 ], [ %64, %81 ], [ %64, %94 ]
+  %113 = getelementptr inbounds nuw i8, ptr %66, i64 16
+  %114 = load ptr, ptr %113, align 8
+  %115 = icmp eq ptr %114, null
+  br i1 %115, label %596, label %116
+116:
+  %117 = phi ptr [ %114, %111 ], [ %104, %102 ]
+  %118 = phi i64 [ %112, %111 ], [ %109, %102 ]
+  %119 = load i64, ptr %66, align 8
+  switch i64 %119, label %513 [
+    i64 0, label %120
+    i64 5, label %477
+  ]
+120:
+  %121 = load i32, ptr %32, align 8
+  %122 = load ptr, ptr %31, align 8
+  %123 = getelementptr inbounds nuw i8, ptr %117, i64 8
+  %124 = load ptr, ptr %123, align 8
+  %125 = load ptr, ptr %122, align 8
+  %126 = icmp eq ptr %124, %125
+  br i1 %126, label %127, label %161
+127:
+  %128 = getelementptr inbounds nuw i8, ptr %66, i64 64
+  %129 = load i64, ptr %128, align 8
+  %130 = icmp eq i64 %129, 0
+  br i1 %130, label %596, label %131
+131:
+  %132 = getelementptr inbounds nuw i8, ptr %117, i64 56
+  %133 = load ptr, ptr %132, align 8
+  %134 = getelementptr inbounds nuw i8, ptr %66, i64 24
+  %135 = load ptr, ptr %134, align 8
+  %136 = icmp eq ptr %133, %135
+  br i1 %136, label %137, label %596
+137:
+  %138 = getelementptr inbounds nuw i8, ptr %66, i64 48
+  %139 = load i64, ptr %138, align 8
+  %140 = icmp eq i64 %139, 0
+  %141 = select i1 %140, i32 256, i32 1280
+  %142 = getelementptr inbounds nuw i8, ptr %117, i64 64
+  %143 = load i32, ptr %142, align 8
+  %144 = or disjoint i32 %141, 8192
+  %145 = and i32 %144, %143
+  %146 = icmp eq i32 %145, %141
+  br i1 %146, label %147, label %596
+147:
+  %148 = getelementptr inbounds nuw i8, ptr %117, i64 16
+  %149 = load i64, ptr %148, align 8
+  store i64 %149, ptr %19, align 8
+  %150 = getelementptr inbounds nuw i8, ptr %117, i64 24
+  %151 = load i32, ptr %150, align 8
+  %152 = sext i32 %151 to i64
+  store i64 %152, ptr %49, align 8
+  %153 = getelementptr inbounds nuw i8, ptr %117, i64 32
+  %154 = load ptr, ptr %153, align 8
+  store ptr %154, ptr %50, align 8
+  %155 = getelementptr inbounds nuw i8, ptr %117, i64 40
+  %156 = load ptr, ptr %155, align 8
+  store ptr %156, ptr %51, align 8
+  %157 = getelementptr inbounds nuw i8, ptr %66, i64 40
+  %158 = load i64, ptr %157, align 8
+  store i64 %158, ptr %52, align 8
+  %159 = and i32 %143, 1
+  %160 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %19, i32 %159, ptr %117, ptr %3)
+  br label %474
+161:
+  %162 = getelementptr inbounds nuw i8, ptr %122, i64 72
+  %163 = load ptr, ptr %162, align 8
+  %164 = icmp eq ptr %124, %163
+  br i1 %164, label %165, label %271
+165:
+  %166 = getelementptr inbounds nuw i8, ptr %122, i64 80
+  %167 = load i64, ptr %166, align 8
+  %168 = getelementptr inbounds i8, ptr %117, i64 %167
+  %169 = load ptr, ptr %168, align 8
+  %170 = getelementptr inbounds nuw i8, ptr %122, i64 88
+  %171 = load i64, ptr %170, align 8
+  %172 = getelementptr inbounds i8, ptr %117, i64 %171
+  %173 = load ptr, ptr %172, align 8
+  %174 = getelementptr inbounds nuw i8, ptr %122, i64 104
+  %175 = load i64, ptr %174, align 8
+  %176 = getelementptr inbounds i8, ptr %117, i64 %175
+  %177 = load ptr, ptr %176, align 8
+  %178 = getelementptr inbounds nuw i8, ptr %122, i64 96
+  %179 = load i64, ptr %178, align 8
+  %180 = getelementptr inbounds i8, ptr %117, i64 %179
+  %181 = load ptr, ptr %180, align 8
+  %182 = getelementptr inbounds nuw i8, ptr %66, i64 72
+  %183 = load ptr, ptr %182, align 8
+  %184 = icmp eq ptr %181, %183
+  br i1 %184, label %185, label %596
+185:
+  %186 = load ptr, ptr %43, align 8
+  %187 = icmp eq ptr %177, %186
+  br i1 %187, label %191, label %188
+188:
+  %189 = load ptr, ptr %44, align 8
+  %190 = icmp eq ptr %177, %189
+  br i1 %190, label %191, label %596
+191:
+  %192 = icmp ne ptr %169, null
+  %193 = icmp ne ptr %173, null
+  %194 = select i1 %192, i1 %193, i1 false
+  br i1 %194, label %195, label %596
+195:
+  %196 = getelementptr inbounds nuw i8, ptr %169, i64 8
+  %197 = load ptr, ptr %196, align 8
+  %198 = icmp eq ptr %197, %125
+  br i1 %198, label %199, label %596
+199:
+  %200 = getelementptr inbounds nuw i8, ptr %169, i64 56
+  %201 = load ptr, ptr %200, align 8
+  %202 = getelementptr inbounds nuw i8, ptr %66, i64 24
+  %203 = load ptr, ptr %202, align 8
+  %204 = icmp eq ptr %201, %203
+  br i1 %204, label %205, label %596
+205:
+  %206 = getelementptr inbounds nuw i8, ptr %66, i64 48
+  %207 = load i64, ptr %206, align 8
+  %208 = icmp eq i64 %207, 0
+  %209 = select i1 %208, i32 256, i32 1280
+  %210 = getelementptr inbounds nuw i8, ptr %169, i64 64
+  %211 = load i32, ptr %210, align 8
+  %212 = or disjoint i32 %209, 8192
+  %213 = and i32 %212, %211
+  %214 = icmp eq i32 %213, %209
+  br i1 %214, label %215, label %596
+215:
+  %216 = getelementptr inbounds nuw i8, ptr %169, i64 16
+  %217 = load i64, ptr %216, align 8
+  store i64 %217, ptr %18, align 8
+  %218 = getelementptr inbounds nuw i8, ptr %169, i64 24
+  %219 = load i32, ptr %218, align 8
+  %220 = sext i32 %219 to i64
+  store i64 %220, ptr %45, align 8
+  %221 = getelementptr inbounds nuw i8, ptr %169, i64 32
+  %222 = load ptr, ptr %221, align 8
+  store ptr %222, ptr %46, align 8
+  %223 = getelementptr inbounds nuw i8, ptr %169, i64 40
+  %224 = load ptr, ptr %223, align 8
+  store ptr %224, ptr %47, align 8
+  %225 = getelementptr inbounds nuw i8, ptr %66, i64 40
+  %226 = load i64, ptr %225, align 8
+  store i64 %226, ptr %48, align 8
+  %227 = and i32 %211, 1
+  %228 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %18, i32 %227, ptr %169, ptr %3)
+  %229 = icmp eq i32 %228, 0
+  br i1 %229, label %596, label %230
+230:
+  %231 = load i64, ptr %206, align 8
+  %232 = icmp eq i64 %231, 0
+  br i1 %232, label %571, label %233
+233:
+  %234 = getelementptr inbounds nuw i8, ptr %173, i64 8
+  %235 = load ptr, ptr %234, align 8
+  %236 = load ptr, ptr %122, align 8
+  %237 = icmp eq ptr %235, %236
+  br i1 %237, label %571, label %238
+238:
+  %239 = getelementptr inbounds nuw i8, ptr %122, i64 112
+  %240 = load ptr, ptr %239, align 8
+  %241 = icmp eq ptr %240, null
+  br i1 %241, label %596, label %242
+242:
+  %243 = icmp eq ptr %235, %240
+  br i1 %243, label %248, label %244
+244:
+  %245 = getelementptr inbounds nuw i8, ptr %122, i64 120
+  %246 = load ptr, ptr %245, align 8
+  %247 = icmp eq ptr %235, %246
+  br i1 %247, label %248, label %596
+248:
+  %249 = getelementptr inbounds nuw i8, ptr %122, i64 128
+  %250 = load i64, ptr %249, align 8
+  %251 = getelementptr inbounds i8, ptr %173, i64 %250
+  %252 = load ptr, ptr %251, align 8
+  %253 = icmp eq ptr %252, null
+  br i1 %253, label %596, label %254
+254:
+  %255 = getelementptr inbounds nuw i8, ptr %122, i64 136
+  %256 = load i64, ptr %255, align 8
+  %257 = getelementptr inbounds i8, ptr %252, i64 %256
+  %258 = load i64, ptr %257, align 8
+  %259 = getelementptr inbounds nuw i8, ptr %122, i64 144
+  %260 = load i64, ptr %259, align 8
+  %261 = icmp eq i64 %258, %260
+  br i1 %261, label %262, label %596
+262:
+  %263 = getelementptr inbounds nuw i8, ptr %122, i64 208
+  %264 = load ptr, ptr %263, align 8
+  %265 = call signext i8 %264(ptr %252)
+  %266 = icmp eq i8 %265, 0
+  br i1 %266, label %267, label %596
+267:
+  %268 = load i64, ptr %40, align 8
+  %269 = add i64 %268, 1
+  store i64 %269, ptr %40, align 8
+  %270 = getelementptr inbounds ptr, ptr %39, i64 %268
+  store ptr %252, ptr %270, align 8
+  br label %571
+271:
+  %272 = getelementptr inbounds nuw i8, ptr %122, i64 112
+  %273 = load ptr, ptr %272, align 8
+  %274 = icmp eq ptr %273, null
+  br i1 %274, label %412, label %275
+275:
+  %276 = icmp eq ptr %124, %273
+  br i1 %276, label %281, label %277
+277:
+  %278 = getelementptr inbounds nuw i8, ptr %122, i64 120
+  %279 = load ptr, ptr %278, align 8
+  %280 = icmp eq ptr %124, %279
+  br i1 %280, label %281, label %412
+281:
+  %282 = getelementptr inbounds nuw i8, ptr %122, i64 128
+  %283 = load i64, ptr %282, align 8
+  %284 = getelementptr inbounds i8, ptr %117, i64 %283
+  %285 = load ptr, ptr %284, align 8
+  store ptr %285, ptr %9, align 8
+  %286 = load i64, ptr %33, align 8
+  %287 = icmp ne i64 %286, 0
+  %288 = icmp ne ptr %285, null
+  %289 = select i1 %287, i1 %288, i1 false
+  br i1 %289, label %290, label %410
+290:
+  %291 = getelementptr inbounds nuw i8, ptr %122, i64 136
+  %292 = load i64, ptr %291, align 8
+  %293 = getelementptr inbounds i8, ptr %285, i64 %292
+  %294 = load i64, ptr %293, align 8
+  %295 = getelementptr inbounds nuw i8, ptr %122, i64 144
+  %296 = load i64, ptr %295, align 8
+  %297 = icmp eq i64 %294, %296
+  br i1 %297, label %298, label %410
+298:
+  %299 = getelementptr inbounds nuw i8, ptr %122, i64 160
+  %300 = load ptr, ptr %299, align 8
+  %301 = call i32 %300(ptr %9, ptr %10)
+  %302 = icmp eq i32 %301, 0
+  br i1 %302, label %303, label %408
+303:
+  %304 = load i32, ptr %10, align 4
+  %305 = sext i32 %304 to i64
+  %306 = getelementptr inbounds nuw i8, ptr %66, i64 80
+  %307 = load i64, ptr %306, align 8
+  %308 = icmp eq i64 %307, %305
+  br i1 %308, label %309, label %408
+309:
+  %310 = getelementptr inbounds nuw i8, ptr %66, i64 48
+  %311 = load i64, ptr %310, align 8
+  %312 = icmp eq i64 %311, 0
+  br i1 %312, label %319, label %313
+313:
+  %314 = getelementptr inbounds nuw i8, ptr %122, i64 208
+  %315 = load ptr, ptr %314, align 8
+  %316 = load ptr, ptr %9, align 8
+  %317 = call signext i8 %315(ptr %316)
+  %318 = icmp eq i8 %317, 0
+  br i1 %318, label %319, label %408
+319:
+  %320 = getelementptr inbounds nuw i8, ptr %122, i64 168
+  %321 = load ptr, ptr %320, align 8
+  %322 = call i32 %321(ptr %9, ptr %11)
+  %323 = icmp eq i32 %322, 0
+  br i1 %323, label %324, label %408
+324:
+  %325 = getelementptr inbounds nuw i8, ptr %122, i64 176
+  %326 = load ptr, ptr %325, align 8
+  %327 = call i32 %326(ptr %9, ptr %14)
+  %328 = icmp eq i32 %327, 0
+  br i1 %328, label %329, label %408
+329:
+  %330 = getelementptr inbounds nuw i8, ptr %122, i64 184
+  %331 = load ptr, ptr %330, align 8
+  %332 = call i32 %331(ptr %9, ptr %15)
+  %333 = icmp eq i32 %332, 0
+  br i1 %333, label %334, label %408
+334:
+  %335 = getelementptr inbounds nuw i8, ptr %122, i64 192
+  %336 = load ptr, ptr %335, align 8
+  %337 = call i32 %336(ptr %9, ptr %12)
+  %338 = icmp eq i32 %337, 0
+  br i1 %338, label %339, label %408
+339:
+  %340 = getelementptr inbounds nuw i8, ptr %122, i64 200
+  %341 = load ptr, ptr %340, align 8
+  %342 = call i32 %341(ptr %9, ptr %13)
+  %343 = icmp eq i32 %342, 0
+  br i1 %343, label %344, label %408
+344:
+  %345 = getelementptr inbounds nuw i8, ptr %122, i64 152
+  %346 = load ptr, ptr %345, align 8
+  %347 = call i32 %346(ptr %9, ptr %16)
+  %348 = icmp eq i32 %347, 0
+  %349 = load ptr, ptr %16, align 8
+  %350 = icmp ne ptr %349, null
+  %351 = select i1 %348, i1 %350, i1 false
+  br i1 %351, label %352, label %408
+352:
+  %353 = ptrtoint ptr %349 to i64
+  store i64 %353, ptr %17, align 8
+  %354 = load i64, ptr %11, align 8
+  store i64 %354, ptr %34, align 8
+  %355 = load ptr, ptr %14, align 8
+  store ptr %355, ptr %35, align 8
+  %356 = load ptr, ptr %15, align 8
+  store ptr %356, ptr %36, align 8
+  store i64 1, ptr %37, align 8
+  %357 = getelementptr inbounds nuw i8, ptr %66, i64 40
+  %358 = load i64, ptr %357, align 8
+  %359 = urem i64 %353, %358
+  %360 = icmp eq i64 %359, 0
+  br i1 %360, label %361, label %406
+361:
+  %362 = add i64 %354, -1
+  %363 = icmp slt i64 %362, 0
+  br i1 %363, label %378, label %364
+364:
+  %365 = phi i64 [ %376, %374 ], [ %362, %361 ]
+  %366 = phi i64 [ %375, %374 ], [ 1, %361 ]
+  %367 = getelementptr inbounds nuw i64, ptr %355, i64 %365
+  %368 = load i64, ptr %367, align 8
+  %369 = icmp eq i64 %368, 1
+  br i1 %369, label %374, label %370
+370:
+  %371 = getelementptr inbounds nuw i64, ptr %356, i64 %365
+  %372 = load i64, ptr %371, align 8
+  %373 = icmp eq i64 %372, %366
+  br i1 %373, label %374, label %378
+374:
+  %375 = mul i64 %368, %366
+  %376 = add nsw i64 %365, -1
+  %377 = icmp slt i64 %365, 1
+  br i1 %377, label %378, label %364
+378:
+  %379 = phi i64 [ %362, %361 ], [ -1, %374 ], [ %365, %370 ]
+  %380 = lshr i64 %379, 63
+  %381 = trunc nuw nsw i64 %380 to i32
+  %382 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %17, i32 %381, ptr %117, ptr %3)
+  %383 = icmp eq i32 %382, 0
+  br i1 %383, label %406, label %384
+384:
+  %385 = load i64, ptr %12, align 8
+  %386 = load i64, ptr %38, align 8
+  %387 = getelementptr inbounds nuw i8, ptr %66, i64 32
+  %388 = load i64, ptr %387, align 8
+  %389 = getelementptr i64, ptr %3, i64 %386
+  %390 = getelementptr i8, ptr %389, i64 40
+  %391 = getelementptr i64, ptr %390, i64 %388
+  %392 = load i64, ptr %391, align 8
+  %393 = add i64 %392, %385
+  %394 = load i64, ptr %357, align 8
+  %395 = mul i64 %393, %394
+  %396 = load i64, ptr %13, align 8
+  %397 = icmp sgt i64 %395, %396
+  br i1 %397, label %406, label %398
+398:
+  %399 = load i64, ptr %310, align 8
+  %400 = icmp eq i64 %399, 0
+  br i1 %400, label %406, label %401
+401:
+  %402 = load ptr, ptr %9, align 8
+  %403 = load i64, ptr %40, align 8
+  %404 = add i64 %403, 1
+  store i64 %404, ptr %40, align 8
+  %405 = getelementptr inbounds ptr, ptr %39, i64 %403
+  store ptr %402, ptr %405, align 8
+  br label %406
+406:
+  %407 = phi i32 [ 0, %384 ], [ 0, %352 ], [ 0, %378 ], [ 1, %401 ], [ 1, %398 ]
+  br label %408
+408:
+  %409 = phi i32 [ %407, %406 ], [ 0, %298 ], [ 0, %313 ], [ 0, %303 ], [ 0, %344 ], [ 0, %339 ], [ 0, %334 ], [ 0, %329 ], [ 0, %324 ], [ 0, %319 ]
+  br label %410
+410:
+  %411 = phi i32 [ %409, %408 ], [ 0, %290 ], [ 0, %281 ]
+  br label %474
+412:
+  %413 = icmp eq i32 %121, 0
+  br i1 %413, label %596, label %414
+414:
+  %415 = getelementptr inbounds nuw i8, ptr %122, i64 24
+  %416 = load ptr, ptr %415, align 8
+  %417 = icmp eq ptr %124, %416
+  br i1 %417, label %418, label %596
+418:
+  %419 = call ptr @PyTuple_GetItem(ptr %117, i64 0)
+  %420 = call i64 @PyLong_AsLongLongAndOverflow(ptr %419, ptr %8)
+  %421 = getelementptr inbounds nuw i8, ptr %66, i64 40
+  %422 = load i64, ptr %421, align 8
+  %423 = urem i64 %420, %422
+  %424 = icmp eq i64 %423, 0
+  br i1 %424, label %425, label %472
+425:
+  %426 = getelementptr inbounds nuw i8, ptr %117, i64 16
+  %427 = load i64, ptr %426, align 8
+  %428 = getelementptr inbounds nuw i8, ptr %66, i64 88
+  %429 = load i64, ptr %428, align 8
+  %430 = add i64 %429, 2
+  %431 = icmp eq i64 %427, %430
+  br i1 %431, label %432, label %472
+432:
+  %433 = call ptr @PyTuple_GetItem(ptr %117, i64 1)
+  %434 = call i64 @PyLong_AsLongLongAndOverflow(ptr %433, ptr %8)
+  %435 = getelementptr inbounds nuw i8, ptr %66, i64 32
+  %436 = load i64, ptr %435, align 8
+  %437 = getelementptr inbounds i64, ptr %3, i64 %436
+  store i64 %420, ptr %437, align 8
+  %438 = load i64, ptr %38, align 8
+  %439 = load i64, ptr %435, align 8
+  %440 = getelementptr i64, ptr %3, i64 %438
+  %441 = getelementptr i8, ptr %440, i64 40
+  %442 = getelementptr i64, ptr %441, i64 %439
+  store i64 %434, ptr %442, align 8
+  %443 = load i64, ptr %421, align 8
+  %444 = mul i64 %443, %434
+  %445 = add i64 %444, %420
+  %446 = load i64, ptr %435, align 8
+  %447 = getelementptr inbounds i64, ptr %41, i64 %446
+  store i64 %445, ptr %447, align 8
+  %448 = load i64, ptr %435, align 8
+  %449 = getelementptr inbounds ptr, ptr %42, i64 %448
+  store ptr %117, ptr %449, align 8
+  %450 = load i64, ptr %428, align 8
+  %451 = icmp sgt i64 %450, 0
+  br i1 %451, label %452, label %472
+452:
+  %453 = getelementptr inbounds nuw i8, ptr %66, i64 96
+  br label %454
+454:
+  %455 = phi i64 [ 0, %452 ], [ %469, %454 ]
+  %456 = load ptr, ptr %453, align 8
+  %457 = getelementptr inbounds nuw %struct.asked, ptr %456, i64 %455
+  %458 = getelementptr inbounds nuw i8, ptr %457, i64 32
+  %459 = load i64, ptr %458, align 8
+  %460 = add nuw i64 %455, 2
+  %461 = call ptr @PyTuple_GetItem(ptr %117, i64 %460)
+  %462 = call i64 @PyLong_AsLongLongAndOverflow(ptr %461, ptr %8)
+  %463 = getelementptr inbounds i64, ptr %3, i64 %459
+  store i64 %462, ptr %463, align 8
+  %464 = load i64, ptr %38, align 8
+  %465 = getelementptr i64, ptr %3, i64 %464
+  %466 = getelementptr i8, ptr %465, i64 40
+  %467 = getelementptr i64, ptr %466, i64 %459
+  store i64 0, ptr %467, align 8
+  %468 = getelementptr inbounds i64, ptr %41, i64 %459
+  store i64 0, ptr %468, align 8
+  %469 = add nuw nsw i64 %455, 1
+  %470 = load i64, ptr %428, align 8
+  %471 = icmp slt i64 %469, %470
+  br i1 %471, label %454, label %472
+472:
+  %473 = phi i32 [ 0, %418 ], [ 0, %425 ], [ 1, %432 ], [ 1, %454 ]
+  br label %474
+474:
+  %475 = phi i32 [ %473, %472 ], [ %160, %147 ], [ %411, %410 ]
+  %476 = icmp eq i32 %475, 0
+  br i1 %476, label %596, label %571
+477:
+  %478 = getelementptr inbounds nuw i8, ptr %66, i64 24
+  %479 = load ptr, ptr %478, align 8
+  %480 = icmp eq ptr %117, %479
+  br i1 %480, label %571, label %481
+481:
+  %482 = load ptr, ptr %31, align 8
+  %483 = getelementptr inbounds nuw i8, ptr %117, i64 8
+  %484 = load ptr, ptr %483, align 8
+  %485 = getelementptr inbounds nuw i8, ptr %479, i64 8
+  %486 = load ptr, ptr %485, align 8
+  %487 = icmp eq ptr %484, %486
+  br i1 %487, label %488, label %506
+488:
+  %489 = getelementptr inbounds nuw i8, ptr %482, i64 16
+  %490 = load ptr, ptr %489, align 8
+  %491 = icmp eq ptr %484, %490
+  br i1 %491, label %507, label %492
+492:
+  %493 = getelementptr inbounds nuw i8, ptr %482, i64 8
+  %494 = load ptr, ptr %493, align 8
+  %495 = icmp eq ptr %484, %494
+  br i1 %495, label %496, label %506
+496:
+  %497 = call i64 @PyLong_AsLongLongAndOverflow(ptr %117, ptr %6)
+  %498 = call i64 @PyLong_AsLongLongAndOverflow(ptr %479, ptr %7)
+  %499 = load i32, ptr %6, align 4
+  %500 = icmp eq i32 %499, 0
+  %501 = load i32, ptr %7, align 4
+  %502 = icmp eq i32 %501, 0
+  %503 = select i1 %500, i1 %502, i1 false
+  %504 = icmp eq i64 %497, %498
+  %505 = select i1 %503, i1 %504, i1 false
+  br i1 %505, label %571, label %596
+506:
+  br label %596
+507:
+  %508 = call double @PyFloat_AsDouble(ptr %117)
+  %509 = bitcast double %508 to i64
+  %510 = call double @PyFloat_AsDouble(ptr %479)
+  %511 = bitcast double %510 to i64
+  %512 = icmp eq i64 %509, %511
+  br i1 %512, label %571, label %596
+513:
+  %514 = load ptr, ptr %31, align 8
+  switch i64 %119, label %550 [
+    i64 1, label %515
+    i64 2, label %515
+    i64 7, label %515
+    i64 3, label %534
+    i64 6, label %534
+  ]
+515:
+  %516 = getelementptr inbounds nuw i8, ptr %117, i64 8
+  %517 = load ptr, ptr %516, align 8
+  %518 = getelementptr inbounds nuw i8, ptr %514, i64 8
+  %519 = load ptr, ptr %518, align 8
+  %520 = icmp eq ptr %517, %519
+  br i1 %520, label %521, label %560
+521:
+  %522 = call i64 @PyLong_AsLongLongAndOverflow(ptr %117, ptr %5)
+  %523 = load i32, ptr %5, align 4
+  %524 = icmp eq i32 %523, 0
+  br i1 %524, label %525, label %560
+525:
+  %526 = load i64, ptr %66, align 8
+  %527 = icmp eq i64 %526, 7
+  br i1 %527, label %533, label %528
+528:
+  %529 = add i64 %522, 2147483648
+  %530 = icmp ult i64 %529, 4294967296
+  %531 = icmp ne i64 %526, 1
+  %532 = xor i1 %530, %531
+  br i1 %532, label %533, label %560
+533:
+  br label %561
+534:
+  %535 = getelementptr inbounds nuw i8, ptr %117, i64 8
+  %536 = load ptr, ptr %535, align 8
+  %537 = getelementptr inbounds nuw i8, ptr %514, i64 16
+  %538 = load ptr, ptr %537, align 8
+  %539 = icmp eq ptr %536, %538
+  br i1 %539, label %540, label %596
+540:
+  %541 = call double @PyFloat_AsDouble(ptr %117)
+  %542 = load i64, ptr %66, align 8
+  %543 = icmp eq i64 %542, 6
+  br i1 %543, label %544, label %546
+544:
+  %545 = bitcast double %541 to i64
+  br label %561
+546:
+  %547 = fptrunc double %541 to float
+  %548 = bitcast float %547 to i32
+  %549 = zext i32 %548 to i64
+  br label %561
+550:
+  %551 = getelementptr inbounds nuw i8, ptr %514, i64 40
+  %552 = load ptr, ptr %551, align 8
+  %553 = icmp eq ptr %117, %552
+  br i1 %553, label %558, label %554
+554:
+  %555 = getelementptr inbounds nuw i8, ptr %514, i64 48
+  %556 = load ptr, ptr %555, align 8
+  %557 = icmp eq ptr %117, %556
+  br i1 %557, label %558, label %596
+558:
+  %559 = zext i1 %553 to i64
+  br label %561
+560:
+  br label %596
+561:
+  %562 = phi i64 [ %559, %558 ], [ %522, %533 ], [ %545, %544 ], [ %549, %546 ]
+  %563 = getelementptr inbounds nuw i8, ptr %66, i64 32
+  %564 = load i64, ptr %563, align 8
+  %565 = getelementptr inbounds i64, ptr %3, i64 %564
+  store i64 %562, ptr %565, align 8
+  %566 = load i64, ptr %38, align 8
+  %567 = getelementptr i64, ptr %3, i64 %566
+  %568 = getelementptr i8, ptr %567, i64 40
+  %569 = getelementptr i64, ptr %568, i64 %564
+  store i64 0, ptr %569, align 8
+  %570 = getelementptr inbounds i64, ptr %41, i64 %564
+  store i64 0, ptr %570, align 8
+  br label %571
+571:
+  %572 = add nuw nsw i64 %63, 1
+  %573 = load i64, ptr %0, align 8
+  %574 = icmp slt i64 %572, %573
+  br i1 %574, label %62, label %53
+575:
+  %576 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %577 = load i64, ptr %576, align 8
+  %578 = icmp eq i64 %54, %577
+  %579 = zext i1 %578 to i32
+  br label %596
+580:
+  %581 = phi i64 [ 0, %58 ], [ %593, %580 ]
+  %582 = load ptr, ptr %59, align 8
+  %583 = getelementptr inbounds nuw %struct.fixed, ptr %582, i64 %581
+  %584 = load i64, ptr %583, align 8
+  %585 = getelementptr inbounds nuw i8, ptr %583, i64 8
+  %586 = load i64, ptr %585, align 8
+  %587 = getelementptr inbounds i64, ptr %3, i64 %584
+  store i64 %586, ptr %587, align 8
+  %588 = load i64, ptr %60, align 8
+  %589 = getelementptr i64, ptr %3, i64 %588
+  %590 = getelementptr i8, ptr %589, i64 40
+  %591 = getelementptr i64, ptr %590, i64 %584
+  store i64 0, ptr %591, align 8
+  %592 = getelementptr inbounds i64, ptr %61, i64 %584
+  store i64 0, ptr %592, align 8
+  %593 = add nuw nsw i64 %581, 1
+  %594 = load i64, ptr %55, align 8
+  %595 = icmp slt i64 %593, %594
+  br i1 %595, label %580, label %575
+596:
+  %597 = phi i32 [ 0, %4 ], [ %579, %575 ], [ 0, %560 ], [ 0, %506 ], [ 0, %496 ], [ 0, %507 ], [ 0, %474 ], [ 0, %111 ], [ 0, %131 ], [ 0, %127 ], [ 0, %414 ], [ 0, %412 ], [ 0, %137 ], [ 0, %238 ], [ 0, %165 ], [ 0, %191 ], [ 0, %188 ], [ 0, %215 ], [ 0, %195 ], [ 0, %244 ], [ 0, %262 ], [ 0, %254 ], [ 0, %248 ], [ 0, %205 ], [ 0, %199 ], [ 0, %534 ], [ 0, %554 ]
+  ret i32 %597
+}
+define internal fastcc i32 @read_memory(ptr %0, ptr %1, ptr %2, i32 %3, ptr %4, ptr %5) nounwind {
+  %7 = alloca [32 x i64], align 8
+  %8 = alloca [32 x i64], align 8
+  %9 = getelementptr inbounds nuw i8, ptr %2, i64 8
+  %10 = load i64, ptr %9, align 8
+  %11 = icmp sgt i64 %10, 32
+  br i1 %11, label %276, label %12
+12:
+  %13 = getelementptr inbounds nuw i8, ptr %1, i64 104
+  %14 = load i64, ptr %13, align 8
+  %15 = icmp eq i64 %14, %10
+  br i1 %15, label %16, label %33
+16:
+  %17 = icmp sgt i64 %10, 0
+  br i1 %17, label %18, label %35
+18:
+  %19 = getelementptr inbounds nuw i8, ptr %1, i64 112
+  %20 = load ptr, ptr %19, align 8
+  %21 = getelementptr inbounds nuw i8, ptr %2, i64 16
+  %22 = load ptr, ptr %21, align 8
+  br label %26
+23:
+  %24 = add nuw nsw i64 %27, 1
+  %25 = icmp eq i64 %24, %10
+  br i1 %25, label %35, label %26
+26:
+  %27 = phi i64 [ 0, %18 ], [ %24, %23 ]
+  %28 = getelementptr inbounds nuw i64, ptr %20, i64 %27
+  %29 = load i64, ptr %28, align 8
+  %30 = getelementptr inbounds nuw i64, ptr %22, i64 %27
+  %31 = load i64, ptr %30, align 8
+  %32 = icmp eq i64 %29, %31
+  br i1 %32, label %23, label %276
+33:
+  %34 = icmp sgt i64 %14, -1
+  br i1 %34, label %276, label %35
+35:
+  %36 = icmp eq i32 %3, 0
+  %37 = icmp sgt i64 %10, 0
+  br i1 %36, label %38, label %44
+38:
+  br i1 %37, label %39, label %69
+39:
+  %40 = getelementptr inbounds nuw i8, ptr %2, i64 24
+  %41 = load ptr, ptr %40, align 8
+  %42 = getelementptr inbounds nuw i8, ptr %2, i64 32
+  %43 = load i64, ptr %42, align 8
+  br label %59
+44:
+  br i1 %37, label %45, label %148
+45:
+  %46 = getelementptr inbounds nuw i8, ptr %2, i64 16
+  %47 = load ptr, ptr %46, align 8
+  br label %48
+48:
+  %49 = phi i64 [ 0, %45 ], [ %54, %48 ]
+  %50 = phi i64 [ 1, %45 ], [ %53, %48 ]
+  %51 = getelementptr inbounds nuw i64, ptr %47, i64 %49
+  %52 = load i64, ptr %51, align 8
+  %53 = mul i64 %52, %50
+  %54 = add nuw nsw i64 %49, 1
+  %55 = icmp eq i64 %54, %10
+  br i1 %55, label %148, label %48
+56:
+  %57 = add nuw nsw i64 %60, 1
+  %58 = icmp eq i64 %57, %10
+  br i1 %58, label %65, label %59
+59:
+  %60 = phi i64 [ 0, %39 ], [ %57, %56 ]
+  %61 = getelementptr inbounds nuw i64, ptr %41, i64 %60
+  %62 = load i64, ptr %61, align 8
+  %63 = srem i64 %62, %43
+  %64 = icmp eq i64 %63, 0
+  br i1 %64, label %56, label %276
+65:
+  %66 = getelementptr inbounds nuw i8, ptr %1, i64 56
+  %67 = load i64, ptr %66, align 8
+  %68 = icmp eq i64 %67, 0
+  br i1 %68, label %276, label %74
+69:
+  %70 = getelementptr inbounds nuw i8, ptr %1, i64 56
+  %71 = load i64, ptr %70, align 8
+  %72 = icmp eq i64 %71, 0
+  br i1 %72, label %276, label %73
+73:
+  br label %144
+74:
+  %75 = getelementptr inbounds nuw i8, ptr %1, i64 48
+  %76 = load i64, ptr %75, align 8
+  %77 = icmp eq i64 %76, 0
+  %78 = getelementptr inbounds nuw i8, ptr %2, i64 16
+  %79 = load ptr, ptr %78, align 8
+  %80 = getelementptr inbounds nuw i8, ptr %2, i64 24
+  %81 = getelementptr inbounds nuw i8, ptr %2, i64 32
+  br label %84
+82:
+  %83 = icmp sgt i64 %115, 0
+  br i1 %83, label %122, label %144
+84:
+  %85 = phi i64 [ 0, %74 ], [ %115, %114 ]
+  %86 = phi i64 [ 0, %74 ], [ %116, %114 ]
+  %87 = getelementptr inbounds nuw i64, ptr %79, i64 %86
+  %88 = load i64, ptr %87, align 8
+  %89 = icmp eq i64 %88, 1
+  br i1 %89, label %114, label %90
+90:
+  %91 = load ptr, ptr %80, align 8
+  %92 = getelementptr inbounds nuw i64, ptr %91, i64 %86
+  %93 = load i64, ptr %92, align 8
+  %94 = load i64, ptr %81, align 8
+  %95 = sdiv i64 %93, %94
+  %96 = add i64 %85, 1
+  %97 = icmp sgt i64 %85, 0
+  br i1 %97, label %98, label %110
+98:
+  %99 = phi i64 [ %100, %104 ], [ %85, %90 ]
+  %100 = add nsw i64 %99, -1
+  %101 = getelementptr inbounds nuw i64, ptr %7, i64 %100
+  %102 = load i64, ptr %101, align 8
+  %103 = icmp sgt i64 %102, %95
+  br i1 %103, label %104, label %110
+104:
+  %105 = getelementptr inbounds nuw i64, ptr %7, i64 %99
+  store i64 %102, ptr %105, align 8
+  %106 = getelementptr inbounds nuw i64, ptr %8, i64 %100
+  %107 = load i64, ptr %106, align 8
+  %108 = getelementptr inbounds nuw i64, ptr %8, i64 %99
+  store i64 %107, ptr %108, align 8
+  %109 = icmp ugt i64 %99, 1
+  br i1 %109, label %98, label %110
+110:
+  %111 = phi i64 [ %85, %90 ], [ %99, %98 ], [ 0, %104 ]
+  %112 = getelementptr inbounds i64, ptr %7, i64 %111
+  store i64 %95, ptr %112, align 8
+  %113 = getelementptr inbounds i64, ptr %8, i64 %111
+  store i64 %88, ptr %113, align 8
+  br label %114
+114:
+  %115 = phi i64 [ %85, %84 ], [ %96, %110 ]
+  %116 = add nuw nsw i64 %86, 1
+  %117 = icmp eq i64 %116, %10
+  br i1 %117, label %82, label %84
+118:
+  %119 = extractvalue { i64, i1 } %140, 0
+  %120 = add nuw nsw i64 %123, 1
+  %121 = icmp eq i64 %120, %115
+  br i1 %121, label %145, label %122
+122:
+  %123 = phi i64 [ %120, %118 ], [ 0, %82 ]
+  %124 = phi i64 [ %119, %118 ], [ 0, %82 ]
+  %125 = getelementptr inbounds nuw i64, ptr %8, i64 %123
+  %126 = load i64, ptr %125, align 8
+  %127 = icmp eq i64 %126, 0
+  br i1 %127, label %143, label %128
+128:
+  %129 = getelementptr inbounds nuw i64, ptr %7, i64 %123
+  %130 = load i64, ptr %129, align 8
+  %131 = icmp sgt i64 %130, -1
+  %132 = icmp sgt i64 %130, %124
+  %133 = select i1 %77, i1 true, i1 %132
+  %134 = select i1 %131, i1 %133, i1 false
+  br i1 %134, label %135, label %143
+135:
+  %136 = add i64 %126, -1
+  %137 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %136, i64 %130)
+  %138 = extractvalue { i64, i1 } %137, 1
+  %139 = extractvalue { i64, i1 } %137, 0
+  %140 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %124, i64 %139)
+  %141 = extractvalue { i64, i1 } %140, 1
+  %142 = select i1 %138, i1 true, i1 %141
+  br i1 %142, label %143, label %118
+143:
+  br label %276
+144:
+  br label %148
+145:
+  %146 = add i64 %119, 1
+  %147 = icmp slt i64 %146, 0
+  br i1 %147, label %276, label %148
+148:
+  %149 = phi i64 [ %146, %145 ], [ 1, %44 ], [ 1, %144 ], [ %53, %48 ]
+  %150 = getelementptr inbounds nuw i8, ptr %1, i64 88
+  %151 = load i64, ptr %150, align 8
+  %152 = icmp sgt i64 %151, 0
+  br i1 %152, label %153, label %255
+153:
+  %154 = getelementptr inbounds nuw i8, ptr %1, i64 96
+  %155 = getelementptr inbounds nuw i8, ptr %2, i64 16
+  %156 = getelementptr inbounds nuw i8, ptr %2, i64 24
+  %157 = getelementptr inbounds nuw i8, ptr %2, i64 32
+  %158 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %159 = getelementptr inbounds nuw i8, ptr %5, i64 1088
+  br label %160
+160:
+  %161 = phi i64 [ 0, %153 ], [ %252, %242 ]
+  %162 = load ptr, ptr %154, align 8
+  %163 = getelementptr inbounds nuw %struct.asked, ptr %162, i64 %161
+  %164 = load i64, ptr %163, align 8
+  %165 = icmp eq i64 %164, 2
+  br i1 %165, label %166, label %179
+166:
+  %167 = load i64, ptr %9, align 8
+  %168 = icmp sgt i64 %167, 0
+  br i1 %168, label %169, label %242
+169:
+  %170 = load ptr, ptr %155, align 8
+  br label %171
+171:
+  %172 = phi i64 [ 0, %169 ], [ %177, %171 ]
+  %173 = phi i64 [ 1, %169 ], [ %176, %171 ]
+  %174 = getelementptr inbounds nuw i64, ptr %170, i64 %172
+  %175 = load i64, ptr %174, align 8
+  %176 = mul i64 %175, %173
+  %177 = add nuw nsw i64 %172, 1
+  %178 = icmp eq i64 %177, %167
+  br i1 %178, label %239, label %171
+179:
+  %180 = getelementptr inbounds nuw i8, ptr %163, i64 8
+  %181 = load i64, ptr %180, align 8
+  %182 = icmp slt i64 %181, 0
+  %183 = load i64, ptr %9, align 8
+  br i1 %182, label %184, label %187
+184:
+  %185 = add i64 %183, %181
+  %186 = icmp slt i64 %185, 0
+  br i1 %186, label %276, label %187
+187:
+  %188 = phi i64 [ %185, %184 ], [ %181, %179 ]
+  %189 = icmp slt i64 %188, %183
+  br i1 %189, label %190, label %276
+190:
+  %191 = getelementptr inbounds nuw i8, ptr %163, i64 16
+  %192 = load i64, ptr %191, align 8
+  %193 = icmp eq i64 %192, 0
+  %194 = icmp eq i64 %192, %183
+  %195 = or i1 %193, %194
+  br i1 %195, label %196, label %276
+196:
+  %197 = icmp eq i64 %164, 1
+  br i1 %197, label %198, label %202
+198:
+  %199 = load ptr, ptr %155, align 8
+  %200 = getelementptr inbounds nuw i64, ptr %199, i64 %188
+  %201 = load i64, ptr %200, align 8
+  br label %239
+202:
+  %203 = getelementptr inbounds nuw i8, ptr %163, i64 24
+  %204 = load i64, ptr %203, align 8
+  %205 = icmp eq i64 %204, 0
+  %206 = load ptr, ptr %155, align 8
+  br i1 %205, label %228, label %209
+207:
+  %208 = icmp slt i64 %225, 2147483648
+  br i1 %208, label %228, label %276
+209:
+  %210 = phi i64 [ %226, %223 ], [ 0, %202 ]
+  %211 = phi i64 [ %225, %223 ], [ 0, %202 ]
+  %212 = getelementptr inbounds nuw i64, ptr %206, i64 %210
+  %213 = load i64, ptr %212, align 8
+  %214 = icmp sgt i64 %213, 1
+  br i1 %214, label %215, label %223
+215:
+  %216 = add nsw i64 %213, -1
+  %217 = load ptr, ptr %156, align 8
+  %218 = getelementptr inbounds nuw i64, ptr %217, i64 %210
+  %219 = load i64, ptr %218, align 8
+  %220 = load i64, ptr %157, align 8
+  %221 = sdiv i64 %219, %220
+  %222 = mul i64 %221, %216
+  br label %223
+223:
+  %224 = phi i64 [ %222, %215 ], [ 0, %209 ]
+  %225 = add i64 %224, %211
+  %226 = add nuw nsw i64 %210, 1
+  %227 = icmp eq i64 %226, %183
+  br i1 %227, label %207, label %209
+228:
+  %229 = load ptr, ptr %156, align 8
+  %230 = getelementptr inbounds nuw i64, ptr %229, i64 %188
+  %231 = load i64, ptr %230, align 8
+  %232 = load i64, ptr %157, align 8
+  %233 = sdiv i64 %231, %232
+  %234 = getelementptr inbounds nuw i64, ptr %206, i64 %188
+  %235 = load i64, ptr %234, align 8
+  %236 = icmp sgt i64 %235, 1
+  %237 = tail call i64 @llvm.smax.i64(i64 %233, i64 0)
+  %238 = select i1 %236, i64 %233, i64 %237
+  br label %239
+239:
+  %240 = phi i64 [ %238, %228 ], [ %201, %198 ], [ %176, %171 ]
+  %241 = icmp ult i64 %240, 2147483648
+  br i1 %241, label %242, label %276
+242:
+  %243 = phi i64 [ %240, %239 ], [ 1, %166 ]
+  %244 = getelementptr inbounds nuw i8, ptr %163, i64 32
+  %245 = load i64, ptr %244, align 8
+  %246 = getelementptr inbounds i64, ptr %5, i64 %245
+  store i64 %243, ptr %246, align 8
+  %247 = load i64, ptr %158, align 8
+  %248 = getelementptr i64, ptr %5, i64 %247
+  %249 = getelementptr i8, ptr %248, i64 40
+  %250 = getelementptr i64, ptr %249, i64 %245
+  store i64 0, ptr %250, align 8
+  %251 = getelementptr inbounds i64, ptr %159, i64 %245
+  store i64 0, ptr %251, align 8
+  %252 = add nuw nsw i64 %161, 1
+  %253 = load i64, ptr %150, align 8
+  %254 = icmp slt i64 %252, %253
+  br i1 %254, label %160, label %255
+255:
+  %256 = load i64, ptr %2, align 8
+  %257 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %258 = load i64, ptr %257, align 8
+  %259 = getelementptr inbounds i64, ptr %5, i64 %258
+  store i64 %256, ptr %259, align 8
+  %260 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %261 = load i64, ptr %260, align 8
+  %262 = load i64, ptr %257, align 8
+  %263 = getelementptr i64, ptr %5, i64 %261
+  %264 = getelementptr i8, ptr %263, i64 40
+  %265 = getelementptr i64, ptr %264, i64 %262
+  store i64 %149, ptr %265, align 8
+  %266 = getelementptr inbounds nuw i8, ptr %1, i64 40
+  %267 = load i64, ptr %266, align 8
+  %268 = mul i64 %267, %149
+  %269 = add i64 %268, %256
+  %270 = getelementptr inbounds nuw i8, ptr %5, i64 1088
+  %271 = load i64, ptr %257, align 8
+  %272 = getelementptr inbounds i64, ptr %270, i64 %271
+  store i64 %269, ptr %272, align 8
+  %273 = getelementptr inbounds nuw i8, ptr %5, i64 1672
+  %274 = load i64, ptr %257, align 8
+  %275 = getelementptr inbounds ptr, ptr %273, i64 %274
+  store ptr %4, ptr %275, align 8
+  br label %276
+276:
+  %277 = phi i32 [ 0, %65 ], [ 1, %255 ], [ 0, %143 ], [ 0, %6 ], [ 0, %33 ], [ 0, %145 ], [ 0, %69 ], [ 0, %187 ], [ 0, %59 ], [ 0, %239 ], [ 0, %184 ], [ 0, %207 ], [ 0, %190 ], [ 0, %26 ]
+  ret i32 %277
+}
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
+declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
+declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare double @PyFloat_AsDouble(ptr)
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyCell_Get(ptr)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyFunction_GetCode(ptr)
+declare ptr @PyFunction_GetDefaults(ptr)
+declare ptr @PyFunction_GetKwDefaults(ptr)
+declare ptr @PyMem_Malloc(i64)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare void @PyMem_Free(ptr)
+declare i64 @llvm.smax.i64(i64, i64)

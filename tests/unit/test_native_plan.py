@@ -17,10 +17,11 @@ from eas.analysis.indexing import Fact
 from eas.base import dtypes
 from eas.base.errors import DeviceAssertion
 from eas.base.facts import EQUALS
+from eas.launch import native_plan
+from eas.launch import plan as lp
 from eas.runtime import cpu
 from eas.runtime.cpu import ASSERTION, LoadedKernel
 from eas.runtime.launch_site import LaunchSite
-from eas.runtime.native import fast_launch as fl
 from eas.runtime.native.pool import pool
 from tests.unit.native_kernels import (
     COUNT,
@@ -38,27 +39,32 @@ pytest.importorskip("llvmlite")
 
 @pytest.fixture(autouse=True)
 def _possible_here():
-    if fl.why_not_here() is not None:
-        pytest.skip(str(fl.why_not_here()))
+    if native_plan.why_not_here() is not None:
+        pytest.skip(str(native_plan.why_not_here()))
 
 
-F32 = np.dtype(np.float32)
+F32 = dtypes.f32
 ADD_PARAMS = (
-    fl.Param("x", "buffer", 0, F32),
-    fl.Param("y", "buffer", 1, F32),
-    fl.Param("z", "buffer", 2, F32, is_written=True),
-    fl.Param("N", "i32", 3),
-    fl.Param("BLOCK", "constant", value=256, default=256),
+    lp.Param("x", "buffer", 0, F32),
+    lp.Param("y", "buffer", 1, F32),
+    lp.Param("z", "buffer", 2, F32, is_written=True),
+    lp.Param("N", "i32", 3),
+    lp.Param("BLOCK", "constant", value=256, default=256),
 )
-LINEAR = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
+LINEAR = (lp.Axis(slot=3, block=256), lp.Axis(), lp.Axis())
 
 
 def site(pending=None, n_threads=1):
     return LaunchSite(pool().run_address, ctypes.c_int64(0) if pending is None else pending, n_threads)
 
 
+def made_of(params, axes, where, **options):
+    slots = {p.slot: p.name for p in params if p.slot >= 0}
+    return native_plan.make_native(lp.LaunchPlan(params, tuple(slots[i] for i in sorted(slots)), axes, where, **options))
+
+
 def launcher(params=ADD_PARAMS, grid=LINEAR, **options):
-    made = fl.make_launcher(fl.LaunchSpec(params, grid, site(options.pop("pending", None), options.pop("n_threads", 2)), **options))
+    made = made_of(params, grid, site(options.pop("pending", None), options.pop("n_threads", 2)), **options)
     assert made is not None
     return made
 
@@ -102,14 +108,14 @@ def test_int_meta_of_equal_value_is_the_same(add):
 
 
 def test_float_meta_of_the_same_bits_is_the_same():
-    params = (*ADD_PARAMS[:4], fl.Param("BLOCK", "constant", value=float("-inf")))
+    params = (*ADD_PARAMS[:4], lp.Param("BLOCK", "constant", value=float("-inf")))
     made = launcher(params)
     made.add_variant(frozenset(), loaded(add_kernel()), "add", ())
     x, y, z = arrays(8)
     assert made.call((x, y, z, 8, float("-inf")), {}, None) is None
     assert made.call((x, y, z, 8, float("inf")), {}, None) is NotImplemented
     assert made.call((x, y, z, 8, 0), {}, None) is NotImplemented
-    zero = launcher((*ADD_PARAMS[:4], fl.Param("BLOCK", "constant", value=0.0)))
+    zero = launcher((*ADD_PARAMS[:4], lp.Param("BLOCK", "constant", value=0.0)))
     zero.add_variant(frozenset(), loaded(add_kernel()), "add", ())
     assert zero.call((x, y, z, 8, -0.0), {}, None) is NotImplemented, "another kernel divides by it"
 
@@ -193,13 +199,13 @@ SLOTS = per_program(
 )
 
 
-TWO_BY_THREE = (fl.Axis(count=2), fl.Axis(count=3), fl.Axis())
+TWO_BY_THREE = (lp.Axis(count=2), lp.Axis(count=3), lp.Axis())
 
 
 def slots_launcher(kind, dtype, grid=TWO_BY_THREE):
     params = (
-        fl.Param("out", "buffer", 0, np.dtype(np.int64), is_written=True),
-        fl.Param("s", kind, 1),
+        lp.Param("out", "buffer", 0, dtypes.i64, is_written=True),
+        lp.Param("s", kind, 1),
     )
     made = launcher(params, grid)
     kernel = executable("slots", SLOTS, [buffer("out", dtypes.i64), scalar("s", dtype)])
@@ -335,15 +341,15 @@ def test_facts_of_alignment_hold_exactly(offset):
 
 @pytest.mark.parametrize(("count", "has_room"), [(1, True), (64, True), (65, False), (200, False)])
 def test_no_more_arguments_than_a_frame_has_room_for(count, has_room):
-    params = tuple(fl.Param(f"a{k}", "i32", k) for k in range(count))
-    assert (fl.make_launcher(fl.LaunchSpec(params, None, site(None, 1))) is not None) == has_room
+    params = tuple(lp.Param(f"a{k}", "i32", k) for k in range(count))
+    assert (made_of(params, None, site(None, 1)) is not None) == has_room
 
 
 def test_no_more_variants_than_there_is_room(add):
     made = launcher(facts=tuple(Fact("divisible_16", "N") for _ in range(1)))
     for _ in range(100):
         made.add_variant(frozenset(), loaded(add_kernel()), "add", ())
-    assert len(made._state.variants) == 1
+    assert len(made._owner.variants) == 1
 
 
 def helper(scale=2):
@@ -355,10 +361,10 @@ def test_guards():
     table, cell = {"a": 1.5}, (lambda: cell_value).__closure__
     assert cell is not None
     guards = (
-        fl.ItemGuard(table, "a", table["a"]),
-        fl.ItemGuard(table, "b", fl.MISSING),
-        fl.CellGuard(cell[0], cell_value),
-        fl.FunctionGuard(cast(FunctionType, helper), helper.__code__, helper.__defaults__, None),
+        lp.ItemGuard(table, "a", table["a"]),
+        lp.ItemGuard(table, "b", lp.MISSING),
+        lp.CellGuard(cell[0], cell_value),
+        lp.FunctionGuard(cast(FunctionType, helper), helper.__code__, helper.__defaults__, None),
     )
     made = launcher(guards=guards)
     made.add_variant(frozenset(), loaded(add_kernel()), "add", ())
@@ -383,7 +389,7 @@ def test_guards():
 
 
 def test_environment_is_guarded(monkeypatch):
-    guards = fl.environment_guards("EAS_BACKEND", "EAS_DEBUG")
+    guards = native_plan.environment_guards("EAS_BACKEND", "EAS_DEBUG")
     assert guards is not None
     made = launcher(guards=guards)
     made.add_variant(frozenset(), loaded(add_kernel()), "add", ())
@@ -404,7 +410,7 @@ def test_waits_for_nobody_but_leaves_the_launch_to_python_while_others_are_pendi
 
 
 def test_failing_kernel_raises():
-    made = launcher((fl.Param("c", "buffer", 0, np.dtype(np.int32)),), None)
+    made = launcher((lp.Param("c", "buffer", 0, dtypes.i32),), None)
     kernel = executable("failing", failing(ASSERTION, 0, 1, 5), [buffer("c", dtypes.i32)])
     made.add_variant(frozenset(), loaded(kernel), "failing", [("no good", None)])
     counts = np.zeros(4, np.int32)
@@ -414,7 +420,7 @@ def test_failing_kernel_raises():
 
 
 def test_scratch_without_memory_is_a_memory_error():
-    made = launcher((fl.Param("c", "buffer", 0, np.dtype(np.int32)),), None)
+    made = launcher((lp.Param("c", "buffer", 0, dtypes.i32),), None)
     kernel = executable("count", COUNT, [buffer("c", dtypes.i32)], scratch_nbytes=1 << 60)
     made.add_variant(frozenset(), loaded(kernel), "count", ())
     with pytest.raises(MemoryError):
@@ -472,14 +478,14 @@ def test_many_threads(add):
 
 
 def test_signatures_that_need_python_have_no_launcher():
-    many = tuple(fl.Param(f"x{i}", "buffer", i, F32) for i in range(65))
-    assert fl.make_launcher(fl.LaunchSpec(many, None, site())) is None
-    unused = (fl.Param("x", "buffer", -1, F32),)
-    assert fl.make_launcher(fl.LaunchSpec(unused, None, site())) is None
+    many = tuple(lp.Param(f"x{i}", "buffer", i, F32) for i in range(65))
+    assert made_of(many, None, site()) is None
+    unused = (lp.Param("x", "buffer", -1, F32),)
+    assert made_of(unused, None, site()) is None
 
 
 def test_the_most_arguments():
-    params = tuple(fl.Param(f"x{i}", "buffer", i, np.dtype(np.int32)) for i in range(64))
+    params = tuple(lp.Param(f"x{i}", "buffer", i, dtypes.i32) for i in range(64))
     made = launcher(params, None)
     kernel = executable("count", COUNT, [buffer(p.name, dtypes.i32) for p in params])
     made.add_variant(frozenset(), loaded(kernel), "count", ())

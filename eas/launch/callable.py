@@ -1,0 +1,143 @@
+"""Objects that Python calls natively: a vectorcall that tries plans (eas/native/plan.c), and `__call__` for everything else.
+
+The type has room for the address of a function and of a table, which are 0 until there is a plan: calls then are those of the
+class. From the first plan on CPython calls the function, which calls `__call__` only for what no plan takes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from eas.interop.pending import PENDING
+from eas.runtime.streams import SPECIAL
+
+if TYPE_CHECKING:
+    from eas.launch.learn import Learner
+
+_MAX_PLANS = 16  # MAX_PLANS of eas/native/plan.h
+_HAS_VECTORCALL, _IS_BASE_TYPE, _PYSSIZET, _READONLY = 1 << 11, 1 << 10, 19, 1
+_FLAGS_AT = 168  # of tp_flags in PyTypeObject of 64-bit CPython; compared with type.__flags__
+_VECTORCALL_AT, _TABLE_AT, _GRID_AT, _OTHERWISE_AT, _NBYTES = 16, 24, 32, 40, 48  # struct callable
+
+
+class _Member(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("offset", ctypes.c_ssize_t), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("nbytes", ctypes.c_int), ("item_nbytes", ctypes.c_int), ("flags", ctypes.c_uint), ("slots", ctypes.c_void_p))
+
+
+_PY_TP_MEMBERS = 72
+_kept: list[object] = []
+
+
+def _made_type() -> type[Any]:
+    """A class whose objects have the words of `struct callable`; a plain one where Python is laid out in another way."""
+    if sys.implementation.name != "cpython" or "t" in sys.abiflags or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return object
+    members = (_Member * 2)(_Member(b"__vectorcalloffset__", _PYSSIZET, _VECTORCALL_AT, _READONLY, None))
+    slots = (_Slot * 2)(_Slot(_PY_TP_MEMBERS, ctypes.addressof(members)))
+    spec = _Spec(b"eas.launch.callable.Words", _NBYTES, 0, _IS_BASE_TYPE, ctypes.addressof(slots))
+    _kept.extend((members, slots, spec))
+    new = ctypes.pythonapi.PyType_FromSpec
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p,)
+    made: type[Any] = new(ctypes.addressof(spec))
+    return made
+
+
+if TYPE_CHECKING:
+    _Words = object
+else:
+    _Words = _made_type()
+
+
+class Callable(_Words):
+    """What a kernel, `kernel[grid]` and a function of the library are called by."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Whatever no plan takes."""
+        raise NotImplementedError
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        flags = ctypes.c_ulong.from_address(id(cls) + _FLAGS_AT)
+        if _Words is not object and flags.value == cls.__flags__:  # else every call is one of `__call__`
+            flags.value |= _HAS_VECTORCALL
+
+    def _call_natively(self, table: LaunchTable, grid: object = None) -> None:
+        """From now on calls try the plans of the table; it and the grid live as long as this object."""
+        if _Words is object or not type(self).__flags__ & _HAS_VECTORCALL:
+            return
+        from eas.runtime.native.native_code import native_code
+
+        self._otherwise = type(self).__call__
+        words = (ctypes.c_int64 * (_NBYTES // 8)).from_address(id(self))
+        words[_TABLE_AT // 8], words[_GRID_AT // 8], words[_OTHERWISE_AT // 8] = table.address, 0 if grid is None else id(grid), id(self._otherwise)
+        words[_VECTORCALL_AT // 8] = native_code().address("eas_plan_call")
+
+
+class _TableWords(ctypes.Structure):
+    _fields_ = (("n_plans", ctypes.c_int64), ("plans", ctypes.c_int64 * _MAX_PLANS), *((name, ctypes.c_int64) for name in ("readers", "special", "grid_name", "world")))
+
+
+class LaunchTable:
+    """The plans that calls of one object try, the newest first: native code has them by their addresses."""
+
+    __slots__ = ("_held", "_learners", "_plans", "_words")
+
+    def __init__(self) -> None:
+        self._learners: tuple[Learner, ...] = ()
+        self._plans: tuple[object, ...] = ()
+        self._words: Any = None
+        self._held: tuple[object, ...] = ()
+
+    @property
+    def address(self) -> int:
+        """Of the words; 0 before the first plan."""
+        return 0 if self._words is None else ctypes.addressof(self._words)
+
+    def add(self, learner: Learner) -> None:
+        """Try this plan first from now on."""
+        if learner.native in self._plans:
+            return
+        if self._words is None:
+            from eas.launch.native_plan import world
+
+            name = sys.intern("_grid")
+            self._held = (name, PENDING, SPECIAL)
+            self._words = _TableWords(readers=id(PENDING), special=id(SPECIAL), grid_name=id(name), world=ctypes.addressof(world()))
+        self._set((learner, *(each for each in self._learners if each is not learner))[:_MAX_PLANS])
+
+    def forget(self, learners: Mapping[str, Learner]) -> None:
+        """Do not try these any more; launches that are under way hold them themselves."""
+        if any(each in self._learners for each in learners.values()):
+            self._set(tuple(each for each in self._learners if each not in learners.values()))
+
+    def _set(self, learners: tuple[Learner, ...]) -> None:
+        plans = tuple(each.native for each in learners if each.native is not None)
+        self._words.n_plans = 0  # nobody changes the order meanwhile
+        for i, plan in enumerate(plans):
+            self._words.plans[i] = plan.address
+        self._words.n_plans = len(plans)
+        self._learners, self._plans = learners, plans  # last: what goes is pointed to no more
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
+        """Whether a plan has taken this launch."""
+        return any(each.call is not None and each.call(args, kwargs, grid) is None for each in self._learners)
+
+    def __contains__(self, learner: object) -> bool:
+        return learner in self._learners
+
+    def __iter__(self) -> Iterator[Learner]:
+        return iter(self._learners)
+
+    def __len__(self) -> int:
+        return len(self._learners)
