@@ -512,7 +512,7 @@ class Kernel(Called):
             return
         learner.native.see_tensors()
         is_first = not self._table.address
-        self._table.add(learner)
+        self._table.add(learner, setting_now(config.max_compiled) // 2)
         if is_first:
             self._call_natively(self._table)
             for each in self._grids.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from eas.interop.pending import PENDING
@@ -104,8 +104,8 @@ class LaunchTable:
         """Of the words; 0 before the first plan."""
         return 0 if self._words is None else ctypes.addressof(self._words)
 
-    def add(self, learner: Learner) -> None:
-        """Try this plan first from now on."""
+    def add(self, learner: Learner, limit: int) -> None:
+        """Try this plan first from now on, and no more than `limit` in all."""
         if learner.native in self._plans:
             return
         if self._words is None:
@@ -114,12 +114,7 @@ class LaunchTable:
             name = sys.intern("_grid")
             self._held = (name, PENDING, SPECIAL)
             self._words = _TableWords(readers=id(PENDING), special=id(SPECIAL), grid_name=id(name), world=ctypes.addressof(world()))
-        self._set((learner, *(each for each in self._learners if each is not learner))[:_MAX_PLANS])
-
-    def forget(self, learners: Mapping[str, Learner]) -> None:
-        """Do not try these any more; launches that are under way hold them themselves."""
-        if any(each in self._learners for each in learners.values()):
-            self._set(tuple(each for each in self._learners if each not in learners.values()))
+        self._set((learner, *(each for each in self._learners if each is not learner))[: max(1, min(limit, _MAX_PLANS))])
 
     def _set(self, learners: tuple[Learner, ...]) -> None:
         plans = tuple(each.native for each in learners if each.native is not None)

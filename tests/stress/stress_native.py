@@ -17,9 +17,10 @@ import pytest
 
 import eas
 from eas.base import dtypes
+from eas.launch.native_plan import make_native
+from eas.launch.plan import Axis, LaunchPlan, Param
 from eas.runtime.cpu import CpuRuntime
 from eas.runtime.launch_site import LaunchSite
-from eas.runtime.native import fast_launch as fl
 from eas.runtime.native import jit
 from eas.runtime.native.kernels import load_kernel
 from eas.runtime.native.pool import pool
@@ -69,15 +70,15 @@ def test_64_threads_launch_1000_times(runtime):
 
 
 def test_64_threads_use_one_launcher_1000_times(runtime):
-    f32 = np.dtype(np.float32)
+    f32 = dtypes.f32
     params = (
-        fl.Param("x", "buffer", 0, f32),
-        fl.Param("y", "buffer", 1, f32),
-        fl.Param("z", "buffer", 2, f32, is_written=True),
-        fl.Param("N", "i32", 3),
+        Param("x", "buffer", 0, f32),
+        Param("y", "buffer", 1, f32),
+        Param("z", "buffer", 2, f32, is_written=True),
+        Param("N", "i32", 3),
     )
-    grid = (fl.Axis(slot=3, block=256), fl.Axis(), fl.Axis())
-    launcher = fl.make_launcher(fl.LaunchSpec(params, grid, LaunchSite(pool().run_address, runtime.queue.pending, 4)))
+    grid = (Axis(slot=3, block=256), Axis(), Axis())
+    launcher = make_native(LaunchPlan(params, ("x", "y", "z", "N"), grid, LaunchSite(pool().run_address, runtime.queue.pending, 4)))
     assert launcher is not None
     launcher.add_variant(frozenset(), load_kernel(add_kernel()), "add", ())
 
