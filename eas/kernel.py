@@ -29,7 +29,7 @@ from eas.interop.homes import extent_of, launch_site
 from eas.interop.pending import PENDING, keep_for_readers
 from eas.launch.arguments import plain_arrays, type_key
 from eas.launch.callable import Callable as Called
-from eas.launch.callable import LaunchTable
+from eas.launch.callable import LaunchTable, called_natively
 from eas.launch.capture import Captured, Graph, capturing
 from eas.launch.function import (
     OPTIONS,
@@ -59,6 +59,7 @@ _MAX_GRIDS = 64  # of which a kernel keeps `kernel[grid]`
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+@called_natively
 class Kernel(Called):
     """A Python function that is compiled for the argument types it is called with."""
 
@@ -119,7 +120,7 @@ class Kernel(Called):
             self._tell(error)
             raise
 
-    def __getitem__(self, grid: Any) -> GridKernel:
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
         """Triton's form: `kernel[grid](args)`."""
         try:
             found = self._grids.get(grid)
@@ -519,6 +520,7 @@ class Kernel(Called):
                 each.call_natively()
 
 
+@called_natively
 class GridKernel(Called):
     """`kernel[grid]`: a kernel that is launched over this grid."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eas.interop.pending import PENDING
 from eas.runtime.streams import SPECIAL
@@ -50,6 +50,7 @@ def _made_type() -> type[Any]:
     new = ctypes.pythonapi.PyType_FromSpec
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p,)
     made: type[Any] = new(ctypes.addressof(spec))
+    del made.__vectorcalloffset__  # has said where the word is
     return made
 
 
@@ -66,12 +67,6 @@ class Callable(_Words):
         """Whatever no plan takes."""
         raise NotImplementedError
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        flags = ctypes.c_ulong.from_address(id(cls) + _FLAGS_AT)
-        if _Words is not object and flags.value == cls.__flags__:  # else every call is one of `__call__`
-            flags.value |= _HAS_VECTORCALL
-
     def _call_natively(self, table: LaunchTable, grid: object = None) -> None:
         """From now on calls try the plans of the table; it and the grid live as long as this object."""
         if _Words is object or not type(self).__flags__ & _HAS_VECTORCALL:
@@ -82,6 +77,17 @@ class Callable(_Words):
         words = (ctypes.c_int64 * (_NBYTES // 8)).from_address(id(self))
         words[_TABLE_AT // 8], words[_GRID_AT // 8], words[_OTHERWISE_AT // 8] = table.address, 0 if grid is None else id(grid), id(self._otherwise)
         words[_VECTORCALL_AT // 8] = native_code().address("eas_plan_call")
+
+
+C = TypeVar("C", bound=Callable)
+
+
+def called_natively(cls: type[C]) -> type[C]:
+    """Let CPython call objects of this class by their vectorcall, where they have one; a subclass that says nothing is called by `__call__`."""
+    flags = ctypes.c_ulong.from_address(id(cls) + _FLAGS_AT)
+    if _Words is not object and flags.value == cls.__flags__:  # else this Python is laid out in another way
+        flags.value |= _HAS_VECTORCALL
+    return cls
 
 
 class _TableWords(ctypes.Structure):
