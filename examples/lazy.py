@@ -1,4 +1,4 @@
-"""Lazy tensors: a feed-forward block in NumPy's words, computed in three kernels; `EAS_DEBUG=3` tells which, and `page` shows them."""
+"""Lazy tensors: a feed-forward block in NumPy's words, computed in two kernels; `EAS_DEBUG=3` tells which, and `page` shows them."""
 
 import numpy as np
 

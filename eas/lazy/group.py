@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eas.lazy.node import Node, Shape
 from eas.lazy.view import Moves, View, contiguous, resolve
@@ -15,6 +15,8 @@ RECOMPUTE = 12
 """Simple operations per element that may be done again rather than kept in memory."""
 PROLOGUE = 2
 """Simple operations on an operand of a matrix product, which does them once per tile."""
+ROW_PROLOGUE = 64
+"""The same where they reduce the rows of the operand first (a norm, softmax): such tiles are wide, so that few of them do it."""
 MAX_MOVES = 12
 _FAR = 10_000
 
@@ -46,7 +48,7 @@ class Request(NamedTuple):
 class Group:
     """One kernel to be: its results, the axes that it walks, and those that it reduces."""
 
-    __slots__ = ("base", "calls", "domain", "lift", "members", "outputs", "reduced", "template")
+    __slots__ = ("base", "calls", "domain", "lift", "members", "outputs", "product", "prologue", "reduced", "template")
 
     def __init__(self, root: Node) -> None:
         self.outputs: list[tuple[Node, Moves, bool]] = [(root, (), True)]
@@ -55,6 +57,9 @@ class Group:
         self.reduced: tuple[int, ...] = ()
         self.template = "map"
         self.members: dict[Node, None] = {}
+        self.product: Node | None = None
+        self.prologue: dict[Node, Moves] = {}
+        """What the product computes of operands whose rows it reduces first, and how it sees that operand."""
 
 
 class Cut(NamedTuple):
@@ -196,7 +201,7 @@ class _Partition:
         if kind in ("reduce", "matmul"):
             return _why_apart(requests[0].group, node, requests[0])
         for request in requests:
-            if request.group.template == "tile" and not request.is_base and kind != "move" and self.weights[node] > PROLOGUE:
+            if request.group.template == "tile" and not request.is_base and kind != "move" and self.weights[node] > PROLOGUE and not _in_prologue(node, request):
                 return "a matrix product reads its operands many times"
         return ""
 
@@ -214,6 +219,8 @@ def sources_of(node: Node, request: Request) -> list[tuple[Node, Request]]:
     group, kind = request.group, node.op.kind
     if kind == "move":
         return [(node.src[0], Request(group, ((node.op.name, node.arg, node.src[0]), *request.moves), request.is_base))]
+    if kind == "reduce" and group.template == "tile":
+        return [(node.src[0], Request(group, group.prologue[node], False))]
     if kind in ("reduce", "scan"):
         return [(node.src[0], Request(group, (), kind == "scan"))]
     if kind == "matmul":
@@ -234,6 +241,30 @@ def operand_moves(node: Node) -> tuple[Moves, Moves]:
     left: Moves = (("reshape", (*batch, m, 1, k)), ("expand", domain))
     right: Moves = (("permute", (*range(rank), rank + 1, rank)), ("reshape", (*batch, 1, n, k)), ("expand", domain))
     return left, right
+
+
+def _in_prologue(root: Node, request: Request) -> bool:
+    """Whether a product computes this on its way through an operand, of which it has reduced the rows before."""
+    group, product = request.group, request.group.product
+    assert product is not None
+    if root in group.prologue:
+        return True
+    sides = zip(product.src, operand_moves(product), (len(product.shape) - 1, len(product.shape) - 2), strict=True)
+    operand, moves, inner = next(side for side in sides if request.moves[-len(side[1]) :] == side[1])
+    stack, seen = [root], set[Node]()
+    while stack:
+        node = stack.pop()
+        if node in seen or node.memory is not None or node.op.kind in ("matmul", "scan", "call"):
+            continue
+        seen.add(node)
+        if node.op.kind == "reduce" and (node.op.name.startswith("arg") or node.src[0].shape != operand.shape or node.arg != (inner,)):
+            return False
+        stack += [s for s in node.src if type(s) is Node]
+    reductions = [node for node in seen if node.op.kind == "reduce"]
+    if not reductions or sum([node.op.cost for node in seen]) - sum([node.op.cost - 1 for node in reductions]) > ROW_PROLOGUE:
+        return False
+    group.prologue.update(dict.fromkeys(seen, moves))
+    return True
 
 
 def _squeezed(shape: Shape) -> Shape:
@@ -260,8 +291,12 @@ def _why_apart(group: Group, node: Node, request: Request) -> str:
             return ""
         if group.reduced:
             return "its rows are read in another order"
+    if node.op.kind == "reduce" and node in group.prologue and request.order_of(node) == order_through(node.shape, lift + group.prologue[node]):
+        return ""
     if group.reduced:
         return "one kernel reduces over one set of axes" if node.op.kind == "reduce" else "a kernel has one matrix product"
+    if node.op.kind == "matmul" and _way_back(group, node, request) is not None:
+        return ""
     seen = resolve(contiguous(node.shape), request.moves)
     same = seen is not None and _normal(seen) == _normal(contiguous(group.base))
     if not same or not request.is_base or _squeezed(node.shape) != _squeezed(group.base):
@@ -269,6 +304,21 @@ def _why_apart(group: Group, node: Node, request: Request) -> str:
     if node.op.kind == "matmul" and node.shape != group.base:
         return "its result is read in another shape"
     return ""
+
+
+def _way_back(group: Group, node: Node, request: Request) -> Moves | None:
+    """The movements from a kernel's result to a product in it that are only read in another order: the product then writes in that order."""
+    if not request.is_base or group.lift:
+        return None
+    back: list[Any] = []
+    for name, arg, moved in reversed(request.moves):
+        if name == "permute":
+            back.append((name, tuple([arg.index(i) for i in range(len(arg))]), node))
+        elif name == "reshape":
+            back.append((name, moved.shape, node))
+        else:
+            return None
+    return tuple(back)
 
 
 def _normal(view: View | None) -> object:
@@ -282,9 +332,12 @@ def _normal(view: View | None) -> object:
 def _take(group: Group, node: Node, request: Request) -> None:
     """Make the group walk the axes of a reduction or a product."""
     domain, axes, lift = lift_of(node)
+    if group.template == "tile":
+        return  # a reduction of its operands
     if group.domain == domain and group.reduced in ((), axes) and node.op.kind == "reduce" and request.order_of(node) == order_through(node.shape, lift):
         group.reduced, group.template = axes, "rows"
         return
-    group.lift = (("reshape", lift[0][1]), ("expand", domain))
+    back = _way_back(group, node, request) if node.op.kind == "matmul" else ()
+    group.lift = (*(back or ()), ("reshape", lift[0][1]), ("expand", domain))
     group.domain, group.reduced = domain, axes
-    group.template = "tile" if node.op.kind == "matmul" else "rows"
+    group.template, group.product = ("tile", node) if node.op.kind == "matmul" else ("rows", None)

@@ -402,3 +402,24 @@ def test_indices_may_be_lazy_and_readers_keep_what_they_saw(monkeypatch):
     at[:] = 0
     for got, want in [(best, x.max(1)), (seen, x[[4, 1]]), (positive, x[x > 0]), (past, [x[5], 0 * x[0]])]:
         np.testing.assert_array_equal(got.numpy(), want)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(7, 5, 9), (33, 70, 65)])
+def test_products_reduce_the_rows_of_their_operands_first(m, k, n, monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    a, b, c = arrays((m, k), (k, n), (n, m))
+    x, w, turned = eas.tensor(a), eas.tensor(b), eas.tensor(np.ascontiguousarray(b.T)).T
+    away = a - a.mean(1, keepdims=True)
+    check(x.softmax(1) @ w, softmax(a, 1) @ b, tolerance=1e-4)
+    check(x.layer_norm() @ turned + 1, away / np.sqrt((away * away).mean(1, keepdims=True) + 1e-5) @ b + 1, tolerance=1e-4)
+    check((x.softmax(1) @ turned.softmax(0)).T + eas.tensor(c), (softmax(a, 1) @ softmax(b, 0)).T + c, tolerance=1e-4)
+    check(((x - x.max(1, keepdims=True)) * 0.5) @ w + x.max(1, keepdims=True), (a - a.max(1, keepdims=True)) * 0.5 @ b + a.max(1, keepdims=True), tolerance=1e-3)
+    check((x - x.mean(0, keepdims=True)) @ w, (a - a.mean(0, keepdims=True)) @ b, kernels=2, tolerance=1e-3)  # other rows than those of the product
+
+
+def test_a_product_writes_in_the_order_in_which_it_is_read(monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    a, b, c = arrays((2, 6, 16), (16, 12), (12, 2, 6))
+    made = (eas.tensor(a) @ eas.tensor(b)).permute(2, 0, 1)
+    check(made * 2 + eas.tensor(c), (a @ b).transpose(2, 0, 1) * 2 + c, tolerance=1e-4)
+    check(made.reshape(12, 12), (a @ b).transpose(2, 0, 1).reshape(12, 12), tolerance=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def floats(*shape):
 
 def test_a_plan_tells_nodes_kernels_cuts_and_buffers():
     x, w = floats(64, 32), floats(32, 48)
-    y = (x.softmax() @ w).relu()
+    y = (x.softmax(0) @ w).relu()
     plan = plan_of(y)
     assert [k.template for k in plan.kernels] == ["rows", "tile"]
     assert plan.kernels[1].name.startswith("t_64_48_32_")
@@ -43,14 +44,14 @@ def test_a_plan_tells_nodes_kernels_cuts_and_buffers():
 
 def test_a_kernel_writes_onto_an_operand_that_ends_with_it():
     x, w, v = floats(64, 64), floats(64, 64), floats(64, 64)
-    y = ((x @ w).softmax() @ v).relu()
+    y = ((x @ w).softmax(0) @ v).relu()
     plan = plan_of(y)
     assert [b.reused_from for b in plan.buffers] == [None, plan.buffers[0].id, None]
     product = x.numpy() @ w.numpy()
-    powers = np.exp(product - product.max(1, keepdims=True))
-    want = np.maximum(powers / powers.sum(1, keepdims=True) @ v.numpy(), 0)
+    powers = np.exp(product - product.max(0))
+    want = np.maximum(powers / powers.sum(0) @ v.numpy(), 0)
     for _ in range(3):
-        np.testing.assert_allclose((((x @ w).softmax() @ v).relu()).numpy(), want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose((((x @ w).softmax(0) @ v).relu()).numpy(), want, rtol=1e-4, atol=1e-4)
 
 
 def test_a_transformer_block_is_seven_kernels():
@@ -65,6 +66,28 @@ def test_a_transformer_block_is_seven_kernels():
     made = x1 + ((x1.layer_norm(bias, bias) @ wide[2]).gelu() @ back + bias)
     plan = plan_of(made)
     assert len(plan.kernels) <= 7, [(k.name, k.template) for k in plan.kernels]
+
+
+def norm(x, weight, bias):
+    away = x - x.mean(-1, keepdims=True)
+    return away * ((away * away).mean(-1, keepdims=True) + 1e-5).rsqrt() * weight + bias
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_transformer_block_written_out_is_six_kernels(is_causal):
+    tokens, width, heads = 16, 32, 4
+    x = floats(2, tokens, width)
+    wide = [floats(width, n * width) for n in (3, 1, 4)]
+    back, bias = floats(4 * width, width), floats(width)
+    qkv = (norm(x, bias, bias) @ wide[0]).reshape(2, tokens, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    scores = qkv[0] @ qkv[1].transpose(-1, -2) * (width // heads) ** -0.5
+    if is_causal:
+        places = eas.arange(tokens)
+        scores = (places.reshape(tokens, 1) >= places).where(scores, -math.inf)
+    mixed = (scores.softmax(-1) @ qkv[2]).transpose(1, 2).reshape(2, tokens, width)
+    x1 = x + (mixed @ wide[1] + bias)
+    made = x1 + ((norm(x1, bias, bias) @ wide[2]).gelu() @ back + bias)
+    assert [k.template for k in plan_of(made).kernels] == ["tile"] * 6
 
 
 def test_sizes_share_kernels():

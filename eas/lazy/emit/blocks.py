@@ -14,6 +14,8 @@ SHORT_ROW = 256
 METAL_ROW = 8192
 DOT = (64, 64, 128)
 METAL_DOT = (64, 64, 32)
+ROWS_DOT = (256, 256, 256)
+"""Of a product that first reduces the rows of an operand: each tile does so again."""
 
 
 class Shape(NamedTuple):
@@ -92,6 +94,8 @@ def _even(extent: int, largest: int, step: int) -> int:
 def _dot_shape(program: Program, is_metal: bool) -> Shape:
     m, n, k = (next(a.size for a in reversed(program.axes) if a.tag == tag) for tag in "mnr")
     bm, bn, bk = METAL_DOT if is_metal else DOT
+    if not is_metal and any(inst[0] == "reduce" for inst in program.instructions):
+        bm, bn, bk = ROWS_DOT
     programs = 4 * num_threads()
     while bm > 32 and -(-m // bm) * -(-n // bn) < programs:
         bm, bn = (bm // 2, bn) if bm >= bn else (bm, bn // 2)

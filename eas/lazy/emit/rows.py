@@ -133,8 +133,8 @@ def _emit_whole(kernel: Kernel, stages: Stages, rows: Scope, axis: int) -> None:
         for i in stage:
             _, name, source, dtype, result = kernel.spec.instructions[i]
             is_neutral = stages.past.get(source) == identity(name, dtype) or _mask_squared(scope, i, masks[axis], blocks)
-            block = _masked(scope.value(source), name, dtype, None if is_neutral else masks[axis], blocks)
-            folded = _fold(name, block, len(blocks) - 1)
+            block = masked(scope.value(source), name, dtype, None if is_neutral else masks[axis], blocks)
+            folded = fold(name, block, len(blocks) - 1)
             if len(blocks) > 1:
                 folded = mk.reshape(folded, [blocks[0], 1])
             scope.known[i] = cast_to(folded, result)
@@ -154,7 +154,7 @@ def _mask_squared(scope: Scope, i: int, mask: Any, blocks: Sequence[int]) -> boo
         return False
     factor = squared[4][0]
     value = scope.value(factor)
-    scope.known[factor] = _masked(value, name, value.dtype, mask, blocks)  # past the end of a row nothing is stored
+    scope.known[factor] = masked(value, name, value.dtype, mask, blocks)  # past the end of a row nothing is stored
     return True
 
 
@@ -164,14 +164,14 @@ def _emit_long_scan(kernel: Kernel, rows: Scope, reduced: list[int]) -> None:
     length = kernel.spec.shape.blocks[-1]
 
     def body(scope: Scope, at: Any, state: Sequence[Block]) -> list[Block]:
-        block = _masked(scope.value(source), "sum", dtype, scope.masks[reduced[-1]], (length,))
+        block = masked(scope.value(source), "sum", dtype, scope.masks[reduced[-1]], (length,))
         scope.store(0, cast_to(mk.cumsum(block, axis=0) + state[0], result))
         return [state[0] + mk.sum(block, axis=0)]
 
     _steps(kernel, rows, reduced, [constant(0, dtype)], body)
 
 
-def _masked(value: Block, name: str, dtype: DType, mask: Any, shape: Sequence[int]) -> Block:
+def masked(value: Block, name: str, dtype: DType, mask: Any, shape: Sequence[int]) -> Block:
     """A block as a reduction wants it: in its dtype, whole, and neutral past the end of the row."""
     full = tuple(shape)
     block = broadcast_to(cast_to(value, dtype), full)
@@ -180,7 +180,7 @@ def _masked(value: Block, name: str, dtype: DType, mask: Any, shape: Sequence[in
     return mk.where(broadcast_to(mask, full), block, constant(identity(name, dtype), dtype))
 
 
-def _fold(name: str, block: Block, axis: int) -> Block:
+def fold(name: str, block: Block, axis: int) -> Block:
     made: Block = getattr(mk, {"sum": "sum", "prod": "prod", "any": "any", "all": "all", "argmax": "argmax", "argmin": "argmin"}.get(name, name))(block, axis=axis)
     return made
 
@@ -190,7 +190,7 @@ def _fold(name: str, block: Block, axis: int) -> Block:
 Body = Callable[[Scope, Any, Sequence[Block]], list[Block]]
 
 
-def _loop(kernel: Kernel, end: Any, step: int, state: Sequence[Block], body: Callable[[Block, list[Block]], list[Block]]) -> list[Block]:
+def loop(kernel: Kernel, end: Any, step: int, state: Sequence[Block], body: Callable[[Block, list[Block]], list[Block]]) -> list[Block]:
     """A runtime loop from 0 that carries blocks."""
     builder, bounds = kernel.builder, RuntimeRange(0, end, step).bounds()
     with builder.scope("for loop", [bounds[0].type, *(b.type for b in state)]) as scope:
@@ -214,7 +214,7 @@ def _outer(kernel: Kernel, rows: Scope, reduced: list[int], state: Sequence[Bloc
             index[axis] = i
         return inner(index, at, entered)
 
-    return _loop(kernel, count, 1, state, body)
+    return loop(kernel, count, 1, state, body)
 
 
 def _steps(kernel: Kernel, rows: Scope, reduced: list[int], state: Sequence[Block], body: Body) -> list[Block]:
@@ -229,7 +229,7 @@ def _steps(kernel: Kernel, rows: Scope, reduced: list[int], state: Sequence[Bloc
             masks[axis] = at[axis] < kernel.sizes[axis]
             return body(Scope(kernel, at, masks, rows), first if before is None else before * kernel.sizes[axis] + first, now)
 
-        return _loop(kernel, kernel.sizes[axis], length, entered, step)
+        return loop(kernel, kernel.sizes[axis], length, entered, step)
 
     return _outer(kernel, rows, reduced, state, inner)
 
@@ -243,7 +243,7 @@ def _columns(kernel: Kernel, rows: Scope, reduced: list[int], state: Sequence[Bl
             place[reduced[-1]] = at
             return body(Scope(kernel, place, list(rows.masks), rows), at if before is None else before * kernel.sizes[reduced[-1]] + at, now)
 
-        return _loop(kernel, kernel.sizes[reduced[-1]], 1, entered, step)
+        return loop(kernel, kernel.sizes[reduced[-1]], 1, entered, step)
 
     return _outer(kernel, rows, reduced, state, inner)
 
@@ -274,19 +274,19 @@ def _accumulated(kernel: Kernel, scope: Scope, at: Any, state: Sequence[Block], 
         if not is_column:
             along = kernel.spec.tags.index("r") + kernel.spec.tags.count("r") - 1
             is_neutral = past.get(source) == identity(name, dtype)
-            block = _masked(value, name, dtype, None if is_neutral else scope.masks[along], kernel.spec.shape.blocks[-1:])
+            block = masked(value, name, dtype, None if is_neutral else scope.masks[along], kernel.spec.shape.blocks[-1:])
             if name.startswith("arg"):
                 place = at + mk.argmax(block, axis=0) if name == "argmax" else at + mk.argmin(block, axis=0)
                 value = mk.max(block, axis=0) if name == "argmax" else mk.min(block, axis=0)
                 if dtype.is_bool:
                     value = mk.any(block, axis=0) if name == "argmax" else mk.all(block, axis=0)
             else:
-                value = _fold(name, block, 0)
-        made += _better(name, so_far, value, place) if name.startswith("arg") else [_joined(name, so_far[0], value, dtype)]
+                value = fold(name, block, 0)
+        made += _better(name, so_far, value, place) if name.startswith("arg") else [joined(name, so_far[0], value, dtype)]
     return made
 
 
-def _joined(name: str, a: Block, b: Block, dtype: DType) -> Block:
+def joined(name: str, a: Block, b: Block, dtype: DType) -> Block:
     return lanewise(_COMBINE[name], *fit(name, [a, b], dtype))
 
 
