@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from eas.frontend.lang.index import (
         arange, full, full_like, num_programs, ones, program_id, zeros, zeros_like,
     )
+    from eas.frontend.lang.map import map_elementwise
     from eas.frontend.lang.math import (
         abs, acos, acosh, asin, asinh, atan, atan2, atanh, bit_reverse, cbrt, ceil, clamp, clz,
         copysign, cos, cosh, ctz, div_trunc, erf, erfc, exp, exp2, exp10, expm1, fdiv, floor, fma,
@@ -94,7 +95,7 @@ __all__ = [
     "hypot", "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
     "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "leaky_relu", "lgamma",
     "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
-    "logical_not", "logical_or", "logsumexp", "max", "max_constancy", "max_contiguous",
+    "logical_not", "logical_or", "logsumexp", "map_elementwise", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
     "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod",
     "program_id", "ptr", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
@@ -113,7 +114,7 @@ __all__ = [
 
 
 _FAMILIES = (
-    "activation", "cast", "dot", "fold", "index", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
+    "activation", "cast", "dot", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
 )
 
 

@@ -22,17 +22,23 @@ IDENTITIES: dict[str, Callable[[DType], Any]] = {
 _LONGEST = 32  # instructions: more than any way to write argmax has
 
 
-"""Combining with the same value again changes nothing."""
+def only_op(combine: Region) -> str | None:
+    """The name of the known instruction that a combine region is, None if it does more."""
+    if len(combine.params) != 2 or len(combine.body) != 2:
+        return None
+    inst = combine.body[0]
+    return inst.op.name if set(inst.operands) == set(combine.params) and inst.op.name in IDENTITIES else None
+
+
+def is_idempotent(combine: Region) -> bool:
+    """Whether combining with the same value again is known to change nothing."""
+    return only_op(combine) is not None and combine.body[0].op.has(Trait.IDEMPOTENT)
 
 
 def identity(combine: Region) -> Any:
     """The neutral element of a combine region that is one known instruction, else None."""
-    if len(combine.params) != 2 or len(combine.body) != 2:
-        return None
-    inst = combine.body[0]
-    if set(inst.operands) != set(combine.params) or inst.op.name not in IDENTITIES:
-        return None
-    return IDENTITIES[inst.op.name](inst.out.dtype)
+    name = only_op(combine)
+    return None if name is None else IDENTITIES[name](combine.body[0].out.dtype)
 
 
 def neutrals(combine: Region) -> list[Any] | None:

@@ -87,7 +87,10 @@ class Builder:
         for operand in operands:
             if self._home.get(operand) not in self._stack:
                 self._refuse_escaped(operand, loc)
-        inst = make(name, operands, attrs, regions, loc)
+        return self.append(make(name, operands, attrs, regions, loc))
+
+    def append(self, inst: Inst) -> Inst:
+        """Make an instruction the last one of the open scope."""
         scope = self._stack[-1]
         scope.body.append(inst)
         for out in inst.outs:

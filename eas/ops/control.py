@@ -41,6 +41,17 @@ def _if_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) 
     return then.yields
 
 
+def _map_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    (body,) = regions
+    shape = types[0].shape
+    if any(t.shape != shape for t in types) or body.params != tuple(Type(t.dtype) for t in types):
+        raise InvalidIR(f"map of {[str(t) for t in types]} by a function of {[str(t) for t in body.params]}")
+    for t in body.yields:
+        if t.is_pointer or t.shape:
+            raise TypeMismatch(f"the function of map_elementwise returned {t}", hint="return numbers")
+    return tuple(t.with_shape(shape) for t in body.yields)
+
+
 def _check_assert(types: Sequence[Type], attrs: Attrs) -> None:
     for t in types:
         need_dtype("device_assert", t, BOOL)
@@ -101,6 +112,7 @@ _REGION = Trait.EFFECT  # what a region does is asked of the region
 register(Op("for", "control", "start, end, step, *carried", _for_rule, "Python's range loop; a step of 0 runs no iteration.", _REGION | Trait.CONTROL | Trait.LOOP, attrs="uniform?: bool", regions=1))
 register(Op("while", "control", "*carried", _while_rule, "Test region, then body region, until the test is false.", _REGION | Trait.CONTROL | Trait.LOOP, attrs="uniform?: bool, each?: bool", regions=2))
 register(Op("if", "control", "cond", _if_rule, "One of two regions.", _REGION | Trait.CONTROL, attrs="uniform?: bool", regions=2))
+register(Op("map", "control", "x, *xs", _map_rule, "A function of scalars, which may branch and loop, of every element; no backend has it: it becomes arithmetic and masks before anything else.", _REGION, regions=1))
 register(Op("yield", "control", "*values", nothing(), "Ends a region.", Trait.TERMINATOR | Trait.EFFECT))
 register(Op("device_print", "control", "*values", nothing(_check_print), "Print a line per program (thread mode: per threadgroup).", Trait.EFFECT | Trait.CUT | Trait.ORDERED, _print, attrs="prefix: str"))
 register(Op("device_assert", "control", "cond, mask?", nothing(_check_assert), "The launch fails with the kernel line when a lane is false.", Trait.EFFECT | Trait.ORDERED | Trait.ONE_BY_ONE | Trait.ELEMENTWISE, _assert, attrs="message: str"))

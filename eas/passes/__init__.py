@@ -16,6 +16,7 @@ from eas.passes.fuse_fma import fuse_fma
 from eas.passes.hoist_invariants import hoist_invariants
 from eas.passes.merge_common import merge_common
 from eas.passes.simplify_algebra import simplify_algebra
+from eas.passes.spread_maps import spread_maps
 from eas.passes.steps import verify_after
 
 __all__ = [
@@ -31,13 +32,14 @@ __all__ = [
     "optimise",
     "pipeline",
     "simplify_algebra",
+    "spread_maps",
 ]
 
 Pass = Callable[[IRModule], IRModule]
 Observer = Callable[[str, IRModule], None]
 
-# What every kernel needs; so far code generation copes with all that the front end says.
-REQUIRED: tuple[Pass, ...] = ()
+# What every kernel needs: no backend knows what these replace.
+REQUIRED: tuple[Pass, ...] = (spread_maps,)
 # What only makes kernels faster. Merging looks for equal operands, so the laws come first; fusion
 # leaves products that nobody uses, so dead code goes after it. The analysis behind fold_masks
 # costs more than all others together: it sees what they have left.

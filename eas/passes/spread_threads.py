@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from eas.analysis import Producers, producers
+from eas.analysis import Producers, producers, region_definitions
 from eas.analysis.range_length import range_length
 from eas.analysis.uniformity import Levels, Uniformity, decision, is_uniform, uniformity
 from eas.base import dtypes
@@ -53,6 +54,15 @@ def spread_threads(module: IRModule) -> IRModule:
         levels = uniformity(module)
     body = _Spreader(levels, module.attr("threads"), _only_of_blocks(module, levels), producers(module)).region_of(module.body, (), ())
     return module.with_body(body).with_attrs(spread=True)
+
+
+def spread_region(region: Region, blocks: Sequence[Value], count: int) -> tuple[list[Inst], list[Value]]:
+    """What a region of scalars does for each of `count` elements of blocks, and the blocks of what it yields."""
+    inside = dict.fromkeys((*region.params, *region_definitions(region)), Uniformity.VARYING)
+    spreader = _Spreader(defaultdict(lambda: Uniformity.LAUNCH, inside), count, set(), {})
+    with spreader.block() as body:
+        results = [spreader.widen(v) for v in spreader.inline(region, blocks)]
+    return body, results
 
 
 def _diverges(inst: Inst, levels: Levels) -> bool:

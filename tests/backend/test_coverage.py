@@ -11,7 +11,7 @@ import pytest
 from eas.ops import TABLE, Trait
 
 FILES = [
-    "test_atomics", "test_casts", "test_control", "test_dot", "test_math", "test_memory", "test_ops",
+    "test_atomics", "test_casts", "test_control", "test_dot", "test_maps_and_combines", "test_math", "test_memory", "test_ops",
     "test_order", "test_orders", "test_random", "test_reductions", "test_shapes", "test_simd", "test_thread_mode",
 ]  # fmt: skip
 LANGUAGE = {name for name, op in TABLE.items() if not op.has(Trait.SCHEDULED)}  # what kernels can be made of

@@ -224,5 +224,9 @@ def _combined(m: MslEmitter, region: object, a: Expr, b: Expr) -> Expr:
 
     assert isinstance(region, Region)
     m.exprs.update(zip(region.params, (a, b), strict=True))
-    step = region.body[0]
-    return m.spell(step, [m.exprs[v] for v in step.operands])
+    for step in region.body[:-1]:
+        made = m.spell(step, [m.exprs[v] for v in step.operands])
+        if len(region.body) == 2:
+            return made
+        m.declare(step.out, made, step)  # others may look at it twice
+    return m.exprs[region.yields[0]]

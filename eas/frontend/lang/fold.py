@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,11 +10,11 @@ from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.base.types import Type
 from eas.frontend import values
 from eas.frontend.block import Block
-from eas.frontend.builder import current
+from eas.frontend.builder import Builder, current
 from eas.frontend.lang.cast import implicit
 from eas.frontend.lang.shape import expand_dims, ravel, reshape, static_axis
 from eas.frontend.values import as_block, emit_inst
-from eas.ir import Inst, Region
+from eas.ir import Inst, Region, Value, make
 from eas.ops import Trait
 
 Combine = Callable[..., Any]
@@ -56,6 +57,9 @@ def fold(
             implicit(x, t.dtype, f"what {word} combines to")
             for x, t in zip(items, scalars, strict=True)
         ]
+    body, scope.body = scope.body, []
+    with builder.inside(scope):
+        results = _as_scalars(builder, body, results)
     for inst in scope.body:
         _check_combine(word, inst)
     for result in results:
@@ -67,6 +71,24 @@ def fold(
             )
     region: Region = builder.close(scope, [r.value for r in results])
     return tuple(Block(out) for out in emit_inst(op, *blocks, regions=[region], **attrs).outs)
+
+
+def _as_scalars(builder: Builder, body: Sequence[Inst], results: Sequence[Block]) -> list[Block]:
+    """Append a body in which blocks of one element, as Triton's constants of shape [1] make them, are what they hold."""
+    known: dict[Value, Value] = {}
+    for inst in body:
+        operands = [known.get(v, v) for v in inst.operands]
+        is_single = all(v.type.is_value and not v.shape for v in operands) and all(out.type.is_value and math.prod(out.shape) == 1 for out in inst.outs)
+        if not is_single or inst.regions or not any(v.shape for v in (*inst.operands, *inst.outs)):
+            builder.append(inst)
+        elif inst.op.has(Trait.SHAPE) and len(operands) == 1:
+            known[inst.out] = operands[0]
+        else:
+            attrs = dict(inst.attrs)
+            if "type" in attrs:
+                attrs["type"] = Type(inst.out.dtype)
+            known.update(zip(inst.outs, builder.append(make(inst.op.name, operands, attrs, (), inst.loc)).outs, strict=True))
+    return [Block(known[r.value]) if r.value in known and math.prod(r.shape) == 1 else r for r in results]
 
 
 def _check_combine(word: str, inst: Inst) -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eas.analysis.combines import is_idempotent, only_op
 from eas.base.trampoline import Definition, evaluate
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
@@ -219,16 +220,16 @@ def tail_of(
 
 
 def _can_repeat(reduce: Inst, value: Value, e: Emitter) -> bool:
-    op = reduce.regions[0].body[0].op
-    if op.has(Trait.IDEMPOTENT):
+    combine = reduce.regions[0]
+    if is_idempotent(combine):
         return True
     wide = not value.dtype.is_bool and (value.dtype.nbytes >= 4 or e.literals.get(value) == 0)
-    return op.name == "add" and wide
+    return only_op(combine) == "add" and wide
 
 
 def repeated(e: Emitter, reduce: Inst, value: Value, count: Value) -> Value:
     """`value` combined with itself `count` times."""
-    if reduce.regions[0].body[0].op.has(Trait.IDEMPOTENT) or e.literals.get(value) == 0:
+    if is_idempotent(reduce.regions[0]) or e.literals.get(value) == 0:
         return value
     many = count if count.type == value.type else e.emit("cast", count, type=value.type)
     return e.emit("mul", value, many)

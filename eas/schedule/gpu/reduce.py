@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eas.analysis.combines import indexed_extreme, neutrals
+from eas.analysis.combines import indexed_extreme, neutrals, only_op
 from eas.base.types import Type
 from eas.ir import Inst, Region, Value
 from eas.ir.rewriting import clone_region
@@ -107,7 +107,7 @@ class Reduction:
 
     def hints(self) -> list[str]:
         """Names for what the loop carries."""
-        op = self.inst.regions[0].body[0].op.name
+        op = only_op(self.inst.regions[0]) or ""
         usual = {"add": "total", "mul": "product", "max": "largest", "min": "smallest"}.get(op, "found")
         if len(self.combine.types) == 1:
             return [usual]
@@ -196,7 +196,7 @@ class Reduction:
 
     def _across_lanes(self, values: list[Value], lanes: Sequence[int]) -> list[Value]:
         e = self.p.e
-        simple = _SIMD.get(self.inst.regions[0].body[0].op.name)
+        simple = _SIMD.get(only_op(self.inst.regions[0]) or "")
         is_whole = len(lanes) == _LANE_BITS and not values[0].dtype.is_bool
         if is_whole and len(values) == 1 and not self.is_ordered and simple:
             return [e.emit(simple, values[0])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eas.analysis.combines import only_op
 from eas.ir import Inst, Value
 from eas.schedule.elements.elements import Index
 from eas.schedule.gpu.arrays import LaneArrays, unrolled
@@ -132,8 +133,7 @@ class _Scan:
         return ()
 
     def _is_sum(self) -> bool:
-        body = self.inst.regions[0].body
-        return not self.combine.flagged and body[0].op.name == "add" and body[0].out.dtype.bits == 32
+        return not self.combine.flagged and only_op(self.inst.regions[0]) == "add" and self.inst.out.dtype.bits == 32
 
     def _lane_position(self) -> Value:
         """The position along the axis among the lanes of the simdgroup."""

@@ -249,6 +249,21 @@ def print_kernel(x, y):
     mk.store(y, mk.arange(0, 2), value + 1)
 
 
+def _countdown(value: Any) -> Any:
+    steps = value * 0
+    while value > 0:
+        if value % 2 == 1:
+            steps += 1
+        value = value // 2
+    return steps
+
+
+@kernel
+def map_kernel(x, y):
+    i = mk.arange(0, 64)
+    mk.store(y, i, mk.map_elementwise(_countdown, mk.load(x, i)))
+
+
 def _other_cases(known: tuple[DType, ...]) -> Iterator[Case]:
     for dtype in known:
         if dtype in TABLE["dot"].dtypes:
@@ -260,6 +275,7 @@ def _other_cases(known: tuple[DType, ...]) -> Iterator[Case]:
     yield Case(("tid", "local_id", "lane_id", "sg_id", "alloc_tg", "barrier"), dtypes.f32, threads_kernel, (argument(np.arange(192), dtypes.f32), blank(192, dtypes.f32), 192), {1: (dtypes.f32, 0.0)}, 3)
     names = ("for", "while", "if", "yield", "assume", "multiple_of", "max_contiguous", "max_constancy", "device_assert", "inline_target", "num_programs", "program_id", "arange", "const", "load", "store", "addptr")
     yield Case(names, dtypes.i32, control_kernel, (argument(numbers, dtypes.i32), blank(150, dtypes.i32), 150), {1: (dtypes.i32, 0.0)}, 3)
+    yield Case(("map",), dtypes.i32, map_kernel, (argument(numbers[:64], dtypes.i32), blank(64, dtypes.i32)), {1: (dtypes.i32, 0.0)})
     yield Case(("device_print",), dtypes.i32, print_kernel, (argument(np.arange(2), dtypes.i32), blank(2, dtypes.i32)), {1: (dtypes.i32, 0.0)})
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from eas.analysis.combines import (
     IDENTITIES,
-    identity,
     indexed_extreme,
+    is_idempotent,
     neutrals,
 )
 from eas.base.types import Type
-from eas.ir import Inst, Trait, Value
+from eas.ir import Inst, Value
 from eas.ir.rewriting import clone_region
 from eas.schedule.elements.elements import I64, Elements, Emitter, Index, Slot, first_lane, nothing
 
@@ -34,9 +34,7 @@ class Reduction:
     @property
     def is_idempotent(self) -> bool:
         """Whether it does no harm to take an element twice."""
-        combine = self.inst.regions[0]
-        is_known = identity(combine) is not None and combine.body[0].op.has(Trait.IDEMPOTENT)
-        return is_known or self.extreme is not None
+        return is_idempotent(self.inst.regions[0]) or self.extreme is not None
 
     def start(self, elements: Elements, first: tuple[Index, ...], has_lanes: bool) -> list[Value]:
         """What a lane holds in front of its first element; `first` is that of the row."""
