@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eas._version import __version__
 from eas.analysis import block_lengths, num_programs_axes, program_axes, reads, writes
 from eas.analysis.cost import most_work, program_cost
 from eas.analysis.indexing import launch_facts
 from eas.base import config
 from eas.base.collector import resting
-from eas.base.errors import EasError, Unsupported
+from eas.base.errors import Unsupported
 from eas.base.facts import Fact
 from eas.base.loading import load
 from eas.base.types import Type
@@ -22,16 +20,13 @@ from eas.frontend import operators
 from eas.frontend.constexpr import Static
 from eas.frontend.trace import Traced, trace
 from eas.ir import IRModule, verify, walk
-from eas.ir.text import LocTable, parse_module, print_module
 from eas.launch.summary import ArgType, Summary
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
 from eas.passes.specialise import specialise
-from eas.passes.steps import Seen, Steps, observing
+from eas.passes.steps import Seen, Steps, check_name, observing
 from eas.runtime import debug
-from eas.runtime.disk_cache import default_cache
 from eas.runtime.grid import GridInfo
-from eas.runtime.source_stamp import source_stamp
 
 if TYPE_CHECKING:
     from eas.codegen.llvm.generate import NativeCode
@@ -93,6 +88,16 @@ def _showing_steps(name: str, target: str) -> Iterator[None]:
     debug.show_steps(name, target, Steps(seen))
 
 
+def _check_left_out() -> None:
+    """Raise for a name in `EAS_WITHOUT` that no step of any schedule has."""
+    if config.without():
+        from eas.schedule.cpu_steps import CPU_STEPS
+        from eas.schedule.gpu_steps import METAL_STEPS
+
+        for name in config.without():
+            check_name((*CPU_STEPS, *METAL_STEPS), name, " of EAS_WITHOUT")
+
+
 def load_code_generator() -> None:
     """Import what `make_native` will need."""
     load("eas.codegen.llvm.generate", "eas.schedule.cpu_steps")
@@ -101,6 +106,7 @@ def load_code_generator() -> None:
 @resting()
 def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, target: CpuTarget) -> NativeCode:
     """The code of a variant for a CPU."""
+    _check_left_out()
     load_code_generator()
     from eas.codegen.llvm.generate import generate
     from eas.schedule.cpu_steps import schedule
@@ -119,6 +125,7 @@ def make_native(module: IRModule, facts: frozenset[Fact], check_bounds: bool, ta
 @resting()
 def make_metal(module: IRModule, facts: frozenset[Fact], noopt: bool, target: MetalTarget | None = None) -> MetalCode:
     """The Metal text of a variant, and what a runtime needs to launch it."""
+    _check_left_out()
     load("eas.codegen.msl.generate", "eas.codegen.msl.helpers", "eas.schedule.gpu_steps")
     from eas.codegen.msl.generate import generate_msl
     from eas.schedule.gpu.marks import layouts_of
@@ -140,6 +147,7 @@ def observe_steps(traced: IRModule, facts: frozenset[Fact], noopt: bool, check_b
     from eas.schedule.gpu_steps import schedule_metal
     from eas.schedule.target import CpuTarget
 
+    _check_left_out()
     seen = [Seen("trace", traced, True)]
     module = specialise(traced, facts)
     seen.append(Seen("specialise", module, module is not traced))
@@ -154,37 +162,5 @@ def observe_steps(traced: IRModule, facts: frozenset[Fact], noopt: bool, check_b
 
 @resting()
 def compile_module(traced: IRModule, facts: frozenset[Fact], noopt: bool) -> IRModule:
-    """Specialise and optimise, or take the result of an earlier process from disk."""
-    locs = LocTable()
-    text = print_module(traced, locs)
-    names = sorted(str(fact) for fact in facts)
-    key = hashlib.sha256("\0".join([__version__, source_stamp(), str(noopt), *names, text]).encode()).hexdigest()
-    cache = default_cache()
-    known = cache.get(key)
-    if known is not None:
-        module = _from_cache(known, locs, traced)
-        if module is not None:
-            return module
-    module = optimise(specialise(traced, facts), noopt=noopt)
-    if len(locs.places) == len(_places(module, locs).places):  # a pass invented no place
-        cache.put(key, print_module(module, locs).encode())
-    return module
-
-
-def _places(module: IRModule, locs: LocTable) -> LocTable:
-    copy = LocTable(locs.places)
-    print_module(module, copy)
-    return copy
-
-
-def _from_cache(data: bytes, locs: LocTable, traced: IRModule) -> IRModule | None:
-    """The module of a cache entry; an entry that this version cannot read, or of another kernel, is no entry."""
-    try:
-        module = verify(parse_module(data.decode(), locs))
-    except (EasError, ValueError, IndexError, KeyError):
-        return None
-    return module if _head(module) == _head(traced) else None
-
-
-def _head(module: IRModule) -> tuple[object, ...]:
-    return (module.name, module.mode, [(a.name, a.type) for a in module.args])
+    """Specialised for the facts of a launch, and optimised."""
+    return optimise(specialise(traced, facts), noopt=noopt)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from eas.base import config
 from eas.base.errors import EasError, InvalidIR, InvalidSetting
@@ -34,11 +34,11 @@ class Step(Generic[R]):
         return (self.run.__doc__ or "").strip().split("\n")[0]
 
 
-def plain(run: Callable[[IRModule], IRModule], name: str = "", when: When[R] | None = None, is_optional: bool = True) -> Step[R]:
-    """A step that needs nothing but the module."""
+def plain(run: Callable[..., IRModule], name: str = "", when: When[R] | None = None, is_optional: bool = True, given: Callable[[IRModule, R], tuple[Any, ...]] | None = None) -> Step[R]:
+    """A step that is a function of the module, and of what is `given` to it of the record."""
 
     def step(module: IRModule, record: R) -> IRModule:
-        return run(module)
+        return run(module, *(given(module, record) if given else ()))
 
     step.__doc__ = run.__doc__
     return Step(name or run.__name__, step, when, is_optional)
@@ -99,7 +99,8 @@ def run_steps(steps: Sequence[Step[R]], module: IRModule, record: R, *, until: s
             if module is not before and must_verify:
                 verify_after(step.name, module)
             if observer is not None:
-                observer(Seen(step.name, module, module is not before, time.perf_counter() - start))
+                seconds = time.perf_counter() - start
+                observer(Seen(step.name, module, module is not before and str(module) != str(before), seconds))
         if step.name == until:
             break
     return module
@@ -116,18 +117,18 @@ def without(steps: Sequence[Step[R]]) -> frozenset[str]:
     return frozenset(asked)
 
 
-def check_name(steps: Sequence[Step[R]], name: str) -> None:
+def check_name(steps: Iterable[Step[Any]], name: str, where: str = " here") -> None:
     """Raise for a name that no step has."""
     known = [step.name for step in steps]
     if name not in known:
-        raise unknown_step(name, known)
+        raise unknown_step(name, known, where)
 
 
-def unknown_step(name: str, known: Iterable[str]) -> InvalidSetting:
+def unknown_step(name: str, known: Iterable[str], where: str = " here") -> InvalidSetting:
     """The refusal of a misspelt name."""
     known = list(dict.fromkeys(known))
     near = config.closest(name, known)
-    return InvalidSetting(f"there is no step {name!r} here", hint=f"did you mean {near!r}?" if near else f"the steps are {', '.join(known)}")
+    return InvalidSetting(f"there is no step {name!r}{where}", hint=f"did you mean {near!r}?" if near else f"the steps are {', '.join(known)}")
 
 
 def verify_after(name: str, module: IRModule) -> None:

@@ -268,8 +268,7 @@ def get_runtime(backend: str | None = None) -> Runtime:
     """The runtime of that name (None: `EAS_BACKEND`), the same object each time.
 
     A missing device does not raise here: ask `is_available`, or let `require` refuse the launch.
-    `auto` is the first available backend for host memory; until the native CPU backend is part of
-    the package, that is the interpreter.
+    `auto` is the first available backend for host memory.
     """
     name = config.backend() if backend is None else backend
     if name not in NAMES:

@@ -72,25 +72,10 @@ def _is_of_threads(module: IRModule, record: CpuRecord) -> bool:
     return module.mode == "thread"
 
 
-def _carry_offsets(module: IRModule, record: CpuRecord) -> IRModule:
-    """Loops and branches that carry pointers, blocks of them too, carry their distances from a buffer instead."""
-    return carry_offsets(module, blocks=True)
-
-
 def _private_atomics(module: IRModule, record: CpuRecord) -> IRModule:
     """Note the buffers that a kernel only changes by one kind of atomic: each thread changes a copy (privatise)."""
     record.private = private_buffers(module)
     return module
-
-
-def _contract_loops(module: IRModule, record: CpuRecord) -> IRModule:
-    """Loops of `acc = dot(load, load, acc)` become one contraction over all of k (packed panels, register blocking)."""
-    return contract_loops(module, record.target)
-
-
-def _join_programs(module: IRModule, record: CpuRecord) -> IRModule:
-    """Programs side by side that read the same blocks run together (unroll-and-jam over the grid)."""
-    return join_programs(module, record.near(module))
 
 
 def _widen_tap_loads(module: IRModule, record: CpuRecord) -> IRModule:
@@ -130,7 +115,7 @@ CPU_STEPS: tuple[Step[CpuRecord], ...] = (
     plain(unroll_taps),
     plain(hoist_invariants),
     plain(derive_inductions),
-    Step("carry_offsets", _carry_offsets, is_optional=False),
+    plain(carry_offsets, is_optional=False, given=lambda module, record: (True,)),
     plain(join_quotients),
     plain(narrow_integers),
     plain(simplify_algebra),
@@ -144,8 +129,8 @@ CPU_STEPS: tuple[Step[CpuRecord], ...] = (
     plain(mark_natural_divisions),
     # So far blocks of one program, with nothing carried that a loop counter tells: `prepared`.
     Step("private_atomics", _private_atomics, _is_unchecked),
-    Step("contract_loops", _contract_loops, _is_unchecked),
-    Step("join_programs", _join_programs, _is_unchecked),
+    plain(contract_loops, when=_is_unchecked, given=lambda module, record: (record.target,)),
+    plain(join_programs, when=_is_unchecked, given=lambda module, record: (record.near(module),)),
     Step("widen_tap_loads", _widen_tap_loads),
     plain(turn_stores),
     Step("reload_blocks", _reload_blocks),

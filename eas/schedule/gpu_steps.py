@@ -39,11 +39,6 @@ class MetalRecord:
     """Of a threadgroup: what `choose_threads` has found."""
 
 
-def _carry_offsets(module: IRModule, record: MetalRecord) -> IRModule:
-    """Loops and branches that carry pointers, blocks of them too, carry their distances from a buffer instead."""
-    return carry_offsets(module, blocks=True)
-
-
 def _choose_threads(module: IRModule, record: MetalRecord) -> IRModule:
     """Note how many threads a threadgroup has (launch bounds)."""
     warps = record.num_warps
@@ -51,33 +46,18 @@ def _choose_threads(module: IRModule, record: MetalRecord) -> IRModule:
     return module
 
 
-def _load_operands_directly(module: IRModule, record: MetalRecord) -> IRModule:
-    """Operands of products that simdgroups load from device memory themselves skip threadgroup memory."""
-    return load_operands_directly(module, dot_layouts(module, record.target, record.threads))
-
-
-def _lower_lanes(module: IRModule, record: MetalRecord) -> IRModule:
-    """Blocks become registers of threads, by linear layouts."""
-    return lower_lanes(module, record.target, record.threads, record.is_serial)
-
-
-def _fit_memory(module: IRModule, record: MetalRecord) -> IRModule:
-    """Blocks in threadgroup memory that are not needed at the same time share a place (colouring by liveness)."""
-    return fit_memory(module, record.target)
-
-
 METAL_STEPS: tuple[Step[MetalRecord], ...] = (
     plain(hoist_invariants),
     plain(derive_inductions),
-    Step("carry_offsets", _carry_offsets, is_optional=False),
+    plain(carry_offsets, is_optional=False, given=lambda module, record: (True,)),
     plain(simplify_algebra),
     plain(merge_common),
     plain(eliminate_dead),
     Step("choose_threads", _choose_threads, is_optional=False),
-    Step("load_operands_directly", _load_operands_directly),
+    plain(load_operands_directly, given=lambda module, record: (dot_layouts(module, record.target, record.threads),)),
     plain(partition, is_optional=False),
-    Step("lower_lanes", _lower_lanes, is_optional=False),
-    Step("fit_memory", _fit_memory),
+    plain(lower_lanes, is_optional=False, given=lambda module, record: (record.target, record.threads, record.is_serial)),
+    plain(fit_memory, given=lambda module, record: (record.target,)),
     plain(place_barriers, is_optional=False),
     plain(dissolve_loops),
     plain(promote_registers),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,22 @@ def test_required_steps_are_not_left_out(monkeypatch):
     module = counts_kernel.compile(np.zeros(8, np.int32), np.zeros(7, np.int32), 8, BLOCK=8).ir
     with pytest.raises(InvalidSetting, match="EAS_WITHOUT=partition leaves out a step that results depend on"):
         schedule(module, AVX2)
+
+
+@pytest.mark.parametrize("target", ["cpu", "metal"])
+@pytest.mark.parametrize("name", ["partitoin", "bake_bread"])
+def test_names_that_no_step_has_are_refused(monkeypatch, target, name):
+    compiled = counts_kernel.compile(np.zeros(8, np.int32), np.zeros(7, np.int32), 8, BLOCK=8)
+    monkeypatch.setenv("EAS_WITHOUT", f"fold_carried,{name}")
+    hint = "did you mean 'partition'" if name == "partitoin" else "the steps are check_gathers, (.*), declare_late"
+    with pytest.raises(InvalidSetting, match=rf"there is no step '{name}' of EAS_WITHOUT(.|\n)*{hint}"):
+        _ = compiled.llvm if target == "cpu" else compiled.msl
+
+
+def test_steps_that_change_no_text_say_so():
+    steps = counts_kernel.compile(np.zeros(8, np.int32), np.zeros(7, np.int32), 8, BLOCK=8).steps()
+    texts = [str(seen.module) for seen in steps]
+    assert [seen.changed for seen in steps[2:]] == [before != after for before, after in pairwise(texts[1:])]
 
 
 def test_a_schedule_ends_after_the_step_that_is_named():
