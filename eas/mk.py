@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from eas.frontend.lang.memory import (
         atomic_add, atomic_and, atomic_cas, atomic_load, atomic_max, atomic_min, atomic_or,
-        atomic_poll, atomic_store, atomic_xchg, atomic_xor, load, store,
+        atomic_poll, atomic_store, atomic_xchg, atomic_xor, int_to_ptr, load, ptr_to_int, store,
     )
     from eas.frontend.lang.misc import (
         assume, debug_barrier, device_assert, device_print, inline, max_constancy, max_contiguous,
@@ -92,12 +92,12 @@ __all__ = [
     "device_print", "div_trunc", "dot", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
     "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
     "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
-    "hypot", "i16", "i32", "i64", "i8", "inline", "int1", "int16", "int32", "int64", "int8",
+    "hypot", "i16", "i32", "i64", "i8", "inline", "int_to_ptr", "int1", "int16", "int32", "int64", "int8",
     "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "leaky_relu", "lgamma",
     "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
     "logical_not", "logical_or", "logsumexp", "map_elementwise", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
-    "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod",
+    "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod", "ptr_to_int",
     "program_id", "ptr", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
     "ravel", "reduce", "relu", "rem", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
     "signbit", "silu", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",

@@ -115,7 +115,7 @@ def _named(module: IRModule, pointers: Sequence[Value]) -> tuple[str, ...]:
 
 
 class PointerBases:
-    """The buffer that each pointer points into: an argument, or the result of an `alloc_tg`."""
+    """The buffer that each pointer points into: an argument, the result of an `alloc_tg`, or of an `int_to_ptr`, which may be any."""
 
     def __init__(self, module: IRModule) -> None:
         self._bases: dict[Value, Arg | Value] = {a.value: a for a in module.args if a.is_buffer}
@@ -140,7 +140,7 @@ class PointerBases:
                 self._flow(param, (init,), inst.loc)
 
     def _leave(self, inst: Inst) -> None:
-        if inst.op.has(Trait.ALLOCATES):
+        if inst.op.has(Trait.ALLOCATES) or inst.op.name == "int_to_ptr":
             self._bases[inst.out] = inst.out
         elif inst.regions:
             for out, sources in _result_flows(inst):

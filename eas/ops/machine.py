@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +31,19 @@ class Pointer:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.offsets.shape
+
+
+LOWEST_ADDRESS = 1 << 16
+"""No system gives memory below: who reads there has computed with a null pointer."""
+_HIGHEST_ADDRESS = 1 << 47
+
+
+@cache
+def everywhere(dtype: DType) -> Buffer:
+    """All memory of the process from LOWEST_ADDRESS on, for pointers that are made from integers."""
+    nbytes = _HIGHEST_ADDRESS - LOWEST_ADDRESS
+    memory = (ctypes.c_uint8 * nbytes).from_address(LOWEST_ADDRESS)
+    return Buffer("memory at an address", np.frombuffer(memoryview(memory), dtype.np_storage), dtype)
 
 
 class Machine(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from eas.base import dtypes
 from eas.base.errors import ShapeMismatch, TypeMismatch
 from eas.base.types import Space, Type
-from eas.ops.machine import Pointer
+from eas.ops.machine import LOWEST_ADDRESS, Pointer, everywhere
 from eas.ops.rules import BOOL, INTS, need_dtype, nothing
 from eas.ops.table import Attrs, Call, Op, RegionSig, Trait, register
 
@@ -44,6 +44,28 @@ def _addptr_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSi
 
 def _addptr(call: Call, pointer: Pointer, offset: np.ndarray) -> Pointer:
     return Pointer(pointer.buffer, pointer.offsets + offset.astype(np.int64))
+
+
+def _int_to_ptr_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    need_dtype("int_to_ptr", types[0], (dtypes.i64, dtypes.u64))
+    return (Type(attrs["dtype"], types[0].shape, Space.DEVICE),)
+
+
+def _int_to_ptr(call: Call, address: np.ndarray) -> Pointer:
+    at, nbytes = np.asarray(address).astype(np.int64), call.out.dtype.nbytes
+    if (at % nbytes).any():
+        call.world.fail(f"the address {int(at[at % nbytes != 0].flat[0])} is no multiple of the {nbytes} bytes of {call.out.dtype}")
+    return Pointer(everywhere(call.out.dtype), (at - LOWEST_ADDRESS) // nbytes)
+
+
+def _ptr_to_int(call: Call, pointer: Pointer) -> np.ndarray:
+    start = int(pointer.buffer.data.__array_interface__["data"][0])
+    return np.asarray(start + pointer.offsets * pointer.buffer.dtype.nbytes, np.int64)
+
+
+def _ptr_to_int_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+    need_pointer("ptr_to_int", types[0])
+    return (Type(dtypes.i64, types[0].shape),)
 
 
 def _load_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
@@ -83,6 +105,8 @@ def _alloc_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig
 
 
 register(Op("addptr", "memory", "ptr, offset", _addptr_rule, "Pointer plus a number of elements; leaving the buffer is an error only when memory is touched.", Trait.PURE | Trait.ELEMENTWISE | Trait.CHEAP, _addptr))
+register(Op("int_to_ptr", "memory", "address", _int_to_ptr_rule, "The pointer to elements of `dtype` at an address in bytes, wherever that is: no argument bounds it.", Trait.PURE | Trait.ELEMENTWISE | Trait.PARTIAL, _int_to_ptr, attrs="dtype: dtype"))
+register(Op("ptr_to_int", "memory", "ptr", _ptr_to_int_rule, "The address in bytes.", Trait.PURE | Trait.ELEMENTWISE, _ptr_to_int))
 register(Op("load", "memory", "ptr, mask?, other?", _load_rule, "Read memory; masked-off lanes touch nothing and read `other` (0 when absent).", Trait.READS | Trait.ELEMENTWISE, _load, attrs="again?: bool, asked?: bool", dtypes=tuple(dtypes.ALL)))
 register(Op("store", "memory", "ptr, value, mask?", nothing(_check_store), "Write memory; masked-off lanes touch nothing; of colliding lanes any one wins.", Trait.WRITES | Trait.ELEMENTWISE, _store, attrs="stream?: bool", dtypes=tuple(dtypes.ALL)))
 register(Op("alloc_tg", "memory", "", _alloc_rule, "Threadgroup memory of `size` elements, uninitialised.", Trait.EFFECT | Trait.ALLOCATES | Trait.THREAD, lambda call: call.world.allocate(call.attrs["name"], call.attrs["size"], call.attrs["dtype"]), attrs="size: int, dtype: dtype, name: str, layout?: str, block?: ints, align?: int"))

@@ -8,13 +8,14 @@ from typing import Any
 
 from eas.analysis import uses, writes
 from eas.base.facts import EQUALS, Fact
-from eas.ir import Arg, IRModule, Region, make, sorted_attrs
+from eas.ir import Arg, IRModule, Region, make, sorted_attrs, walk
 from eas.ir.rewriting import Rewriter
 
 
 def specialise(module: IRModule, facts: Iterable[Fact]) -> IRModule:
     """Facts become attributes of arguments and module; arguments equal to a number become constants."""
-    held = sorted(facts)
+    may_overlap = any(inst.op.name == "int_to_ptr" for inst in walk(module.body))  # what an integer points to may be an argument
+    held = sorted(fact for fact in facts if not (may_overlap and fact.kind in ("disjoint", "in_place")))
     if not held:
         return module
     written = writes(module)

@@ -20,6 +20,7 @@ from eas.schedule.cpu.lower import lower_nests
 from eas.schedule.cpu.split_offsets import split_offsets
 from eas.schedule.nest.partition import partition
 from eas.schedule.nest.program_order import order_nests, order_programs
+from eas.schedule.rewrite.check_addresses import check_addresses
 from eas.schedule.rewrite.check_gathers import check_gathers
 from eas.schedule.rewrite.contractions import contract_loops
 from eas.schedule.rewrite.element_loops import mark_element_loops
@@ -111,6 +112,7 @@ def _lower_nests(module: IRModule, record: CpuRecord) -> IRModule:
 
 CPU_STEPS: tuple[Step[CpuRecord], ...] = (
     plain(check_gathers, when=_is_checked, is_optional=False),
+    plain(check_addresses, when=_is_checked, is_optional=False),
     plain(spread_threads, when=_is_of_threads, is_optional=False),
     plain(unroll_taps),
     plain(hoist_invariants),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eas.base.errors import Unsupported
 from eas.ir import Inst, IRModule, walk
 from eas.passes.carry_offsets import carry_offsets
 from eas.passes.derive_inductions import derive_inductions
@@ -77,6 +78,9 @@ def schedule_metal(
     """One thread's code: that of a thread kernel as it is, that of a program spread over a threadgroup."""
     if module.mode == "thread":
         return module.with_attrs(scheduled="lanes")  # what its author wrote is one thread's code already
+    for inst in walk(module.body):
+        if inst.op.name in ("int_to_ptr", "ptr_to_int"):
+            raise Unsupported("Metal kernels see the memory of their arguments only, so addresses mean nothing there", hint="pass the buffers as arguments, or run the kernel on the CPU", loc=inst.loc)
     return run_steps(METAL_STEPS, module, MetalRecord(target, num_warps, is_serial), until=until)
 
 

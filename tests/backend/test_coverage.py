@@ -12,7 +12,7 @@ from eas.ops import TABLE, Trait
 
 FILES = [
     "test_atomics", "test_casts", "test_control", "test_dot", "test_maps_and_combines", "test_math", "test_memory", "test_ops",
-    "test_order", "test_orders", "test_random", "test_reductions", "test_shapes", "test_simd", "test_thread_mode",
+    "test_order", "test_orders", "test_pointer_blocks", "test_random", "test_reductions", "test_shapes", "test_simd", "test_thread_mode",
 ]  # fmt: skip
 LANGUAGE = {name for name, op in TABLE.items() if not op.has(Trait.SCHEDULED)}  # what kernels can be made of
 COVERED = {name: import_module(f"tests.backend.{name}").COVERS for name in FILES}

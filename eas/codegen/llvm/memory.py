@@ -469,8 +469,16 @@ def _report_lanes(emitter: LlvmEmitter, inst: Inst, base: int, wrong: Reg, index
 
 
 _checked_load, _checked_store = _checked(_load, 0), _checked(_store, 1)
+def _int_to_ptr(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+    return emitter.t.convert("inttoptr", operands[0], "ptr")
+
+
+def _ptr_to_int(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+    return emitter.t.convert("ptrtoint", operands[0], "i64")
+
+
 MEMORY: dict[str, Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any]] = {
-    "addptr": _addptr, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
+    "addptr": _addptr, "int_to_ptr": _int_to_ptr, "ptr_to_int": _ptr_to_int, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
     "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,
     "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "sort_values": sort_values, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,

@@ -71,6 +71,19 @@ def address(name: str, buffer: Any, offsets: Any = None) -> Block:
     return pointer if offsets is None else shift(name, pointer, offsets)
 
 
+def int_to_ptr(address: Operand, dtype: Any) -> Block:
+    """The pointer to elements of `dtype` at an address in bytes, an i64 or u64, or a block of them. Nothing bounds it: its memory must live as long as the launch. CPU and interpreter only."""
+    block = as_block(address, "the address of int_to_ptr")
+    if not block.type.is_value or block.dtype not in (dtypes.i64, dtypes.u64):
+        raise TypeMismatch(f"int_to_ptr needs an address of 64 bits, got {block.type}", hint="keep addresses in int64 arrays: tensor.data_ptr(), array.ctypes.data", loc=current().here())
+    return emit("int_to_ptr", block, dtype=values.static_dtype(dtype))
+
+
+def ptr_to_int(pointer: Block) -> Block:
+    """The address in bytes of a pointer, or of each of a block of them; i64. CPU and interpreter only."""
+    return emit("ptr_to_int", need_buffer("ptr_to_int", pointer))
+
+
 def _masks(name: str, mask: Any, pointer: Block) -> list[Block]:
     """The mask operand, if there is one, in the shape of the pointers."""
     if mask is None or (isinstance(mask, (bool, np.bool_)) and mask):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from eas.analysis import PointerBases, with_inner
 from eas.base.trampoline import Definition, evaluate, every
-from eas.base.types import Shape
+from eas.base.types import Shape, Space
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
 from eas.schedule.nest.collisions import Addresses
 from eas.schedule.nest.memory import NestMemory
@@ -113,12 +113,12 @@ def _is_in_place(base: Arg | Value) -> bool:
 
 def _is_private(base: Arg | Value) -> bool:
     """Whether nothing else can point into this buffer."""
-    return isinstance(base, Value) or bool(base.attr("noalias"))
+    return base.type.space is not Space.DEVICE or (isinstance(base, Arg) and bool(base.attr("noalias")))
 
 
 def _is_address(inst: Inst) -> bool:
     """Whether it moves pointers, or says something of them."""
-    return inst.op.name == "addptr" or inst.op.has(Trait.HINT)
+    return inst.op.name in ("addptr", "int_to_ptr") or inst.op.has(Trait.HINT)
 
 
 def _is_carried(inst: Inst) -> bool:

@@ -182,6 +182,8 @@ class _Contractions:
         if any(not b.is_upper or b.divisor != 1 or b.limit != end for b in bounds):
             return None
         base = self.bases[load.operands[0]]
+        if isinstance(base, Value) and base in loop.inside:
+            return None
         pointer = base.value if isinstance(base, Arg) else base
         parts = (offset, across, along, *(x for w in wrapped for x in (w.factor, w.x)))
         if not all(self._is_known(loop, x) for x in (*parts, *([k_end] if k_end else ()))):
@@ -331,6 +333,8 @@ class _Contractions:
     def _is_kept(self, base: Value) -> bool:
         """Whether no program of the launch writes into a buffer."""
         written = [a for a in self.module.args if a.name in writes(self.module)]
+        if any(inst.op.name == "int_to_ptr" for inst in walk(self.module.body)):
+            return False
         return all(a.value is not base and a.attr("noalias") for a in written)
 
     def _program_axes(self, side: _Side, end: Linear | None) -> set[int]:

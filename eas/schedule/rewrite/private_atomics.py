@@ -22,10 +22,11 @@ def private_buffers(module: IRModule) -> tuple[tuple[int, str, int], ...]:
     for inst in walk(module.body):
         for base in {b for v in inst.operands if v.type.is_pointer and isinstance(b := bases[v], Arg)}:
             by_base.setdefault(base, []).append(inst)
+    has_addresses = any(inst.op.name == "int_to_ptr" for inst in walk(module.body))
     is_alone = sum(a.is_buffer for a in module.args) == 1
     found = []
     for i, arg in enumerate(module.args):
-        if arg in by_base and (is_alone or arg.attr("noalias")) and _can_be_copied(arg):
+        if not has_addresses and arg in by_base and (is_alone or arg.attr("noalias")) and _can_be_copied(arg):
             atomics = [inst for inst in by_base[arg] if not _passes_on(inst)]
             kinds = {inst.op.name for inst in atomics}
             is_asked = any(used[out] for inst in atomics for out in inst.outs)
