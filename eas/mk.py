@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from eas.frontend.lang.dot import (
         dot,
     )
+    from eas.frontend.lang.dot_scaled import dot_scaled
     from eas.frontend.lang.fold import associative_scan, reduce
     from eas.frontend.lang.index import (
         arange, full, full_like, num_programs, ones, program_id, zeros, zeros_like,
@@ -89,7 +90,7 @@ __all__ = [
     "atomic_xor", "barrier", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
     "broadcast_to", "cast", "cat", "cbrt", "cdiv", "ceil", "clamp", "clz", "constexpr",
     "copysign", "cos", "cosh", "ctz", "cumprod", "cumsum", "debug_barrier", "device_assert",
-    "device_print", "div_trunc", "dot", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
+    "device_print", "div_trunc", "dot", "dot_scaled", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
     "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
     "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
     "hypot", "i16", "i32", "i64", "i8", "inline", "int_to_ptr", "int1", "int16", "int32", "int64", "int8",
@@ -114,7 +115,7 @@ __all__ = [
 
 
 _FAMILIES = (
-    "activation", "cast", "dot", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
+    "activation", "cast", "dot", "dot_scaled", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
 )
 
 
