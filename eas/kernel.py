@@ -544,6 +544,9 @@ class GridKernel(Called):
             kernel._tell(error)
             raise
 
+    def _tell(self, error: BaseException) -> None:
+        self._kernel._tell(error)
+
 
 def _kinds(grid: Any) -> Any:
     return tuple(map(type, grid)) if type(grid) is tuple else type(grid)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MAX_PLANS = 16  # MAX_PLANS of eas/native/plan.h
 _HAS_VECTORCALL, _IS_BASE_TYPE, _PYSSIZET, _READONLY = 1 << 11, 1 << 10, 19, 1
 _FLAGS_AT = 168  # of tp_flags in PyTypeObject of 64-bit CPython; compared with type.__flags__
-_VECTORCALL_AT, _TABLE_AT, _GRID_AT, _OTHERWISE_AT, _NBYTES = 16, 24, 32, 40, 48  # struct callable
+_VECTORCALL_AT, _TABLE_AT, _GRID_AT, _OTHERWISE_AT, _TELL_AT, _NBYTES = 16, 24, 32, 40, 48, 56  # struct callable
 
 
 class _Member(ctypes.Structure):
@@ -67,15 +67,19 @@ class Callable(_Words):
         """Whatever no plan takes."""
         raise NotImplementedError
 
+    def _tell(self, error: BaseException) -> None:
+        """Make an error of a launch what the caller sees."""
+
     def _call_natively(self, table: LaunchTable, grid: object = None) -> None:
         """From now on calls try the plans of the table; it and the grid live as long as this object."""
         if _Words is object or not type(self).__flags__ & _HAS_VECTORCALL:
             return
         from eas.runtime.native.native_code import native_code
 
-        self._otherwise = type(self).__call__
+        self._functions = (type(self).__call__, type(self)._tell)
         words = (ctypes.c_int64 * (_NBYTES // 8)).from_address(id(self))
-        words[_TABLE_AT // 8], words[_GRID_AT // 8], words[_OTHERWISE_AT // 8] = table.address, 0 if grid is None else id(grid), id(self._otherwise)
+        words[_TABLE_AT // 8], words[_GRID_AT // 8] = table.address, 0 if grid is None else id(grid)
+        words[_OTHERWISE_AT // 8], words[_TELL_AT // 8] = map(id, self._functions)
         words[_VECTORCALL_AT // 8] = native_code().address("eas_plan_call")
 
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from eas.base.errors import SourcePlace
 from eas.base.facts import EQUALS, Fact
-from eas.frontend.tracebacks import show_to_user
 from eas.interop import torch_words
 from eas.interop.arg_view import TENSOR_CLASSES
 from eas.launch.plan import (
@@ -155,11 +154,7 @@ def _on_error(variants: Mapping[int, tuple[LaunchEntry, str, Places]], data: byt
     record = ErrorRecord.from_buffer_copy(data)
     bits, x, y, z = np.frombuffer(data, np.int64, 4, ctypes.sizeof(ErrorRecord)).tolist()
     _, name, places = variants[bits]
-    try:
-        raise_error(name, places, (x, y, z), record)
-    except BaseException as error:
-        show_to_user(error)
-        raise
+    raise_error(name, places, (x, y, z), record)
 
 
 # --- what a plan gives ------------------------------------------------------------------------------

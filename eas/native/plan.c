@@ -596,6 +596,21 @@ static PyObject *call_python(struct callable *self, PyObject *const *args, int64
     return answer;
 }
 
+/* Shows the error that is set to `tell(self, error)`. */
+static void tell_python(struct callable *self) {
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback)
+        PyException_SetTraceback(error, traceback);
+    PyObject *both[] = {(PyObject *)self, error}, *answer = PyObject_Vectorcall(self->tell, both, 2, 0);
+    if (!answer)
+        PyErr_Clear();
+    Py_DecRef(answer);
+    Py_DecRef(traceback);
+    PyErr_Restore(type, error, PyException_GetTraceback(error));
+}
+
 /* The vectorcall of an object with a table: the first plan that fits, or Python. */
 PyObject *eas_plan_call(struct callable *self, PyObject *const *args, uint64_t nargsf, PyObject *names) {
     struct table *table = self->table;
@@ -619,6 +634,8 @@ PyObject *eas_plan_call(struct callable *self, PyObject *const *args, uint64_t n
                     table->plans[i] = table->plans[0]; /* the next call is probably like this one */
                     table->plans[0] = plan;
                 }
+                if (!answer)
+                    tell_python(self);
                 return answer;
             }
             Py_DecRef(answer);

@@ -131,6 +131,7 @@ struct callable {
     struct table *table;
     PyObject *grid;      /* of `kernel[grid]`, or NULL */
     PyObject *otherwise; /* called with this object and its arguments where no plan fits */
+    PyObject *tell;      /* called with this object and an error of a launch, which it makes what the caller sees */
 };
 
 /* What a launch found. The extension for Metal reads `ends` and `objects` (launch_layout.py). */

@@ -1,4 +1,4 @@
-; tools/build_native.py made this of the C sources with the digest 42968bd63c6e6d7bdb1386af35338135
+; tools/build_native.py made this of the C sources with the digest dbbb6926141bc0e52b5f030b752c4f2b
 ; compiled by ziglang 0.17.0
 %struct.given = type { ptr, i64, ptr, ptr, i64, i32 }
 %struct.frame = type { [136 x i64], [64 x i64], [5 x i64], i64, [3 x i64], [64 x ptr], i64, [64 x ptr] }
@@ -844,234 +844,272 @@ declare void @PyErr_Clear()
 declare ptr @PyBytes_FromStringAndSize(ptr, i64)
 define ptr @eas_plan_call(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
   %5 = alloca [65 x ptr], align 8
-  %6 = alloca [65 x ptr], align 8
-  %7 = alloca %struct.given, align 8
-  %8 = getelementptr inbounds nuw i8, ptr %0, i64 24
-  %9 = load ptr, ptr %8, align 8
-  %10 = getelementptr inbounds nuw i8, ptr %9, i64 160
-  %11 = load ptr, ptr %10, align 8
-  %12 = and i64 %2, 9223372036854775807
-  store ptr %1, ptr %7, align 8
-  %13 = getelementptr inbounds nuw i8, ptr %7, i64 8
-  store i64 %12, ptr %13, align 8
-  %14 = getelementptr inbounds nuw i8, ptr %7, i64 16
-  store ptr %3, ptr %14, align 8
-  %15 = getelementptr inbounds nuw i8, ptr %7, i64 24
-  store ptr null, ptr %15, align 8
-  %16 = getelementptr inbounds nuw i8, ptr %7, i64 32
-  %17 = icmp eq ptr %3, null
-  br i1 %17, label %21, label %18
-18:
-  %19 = getelementptr inbounds nuw i8, ptr %3, i64 16
-  %20 = load i64, ptr %19, align 8
-  br label %21
-21:
-  %22 = phi i64 [ %20, %18 ], [ 0, %4 ]
-  store i64 %22, ptr %16, align 8
-  %23 = getelementptr inbounds nuw i8, ptr %7, i64 40
-  store i32 0, ptr %23, align 8
-  %24 = getelementptr inbounds nuw i8, ptr %7, i64 44
-  store i32 0, ptr %24, align 4
-  %25 = getelementptr inbounds nuw i8, ptr %0, i64 32
-  %26 = load ptr, ptr %25, align 8
-  %27 = icmp eq ptr %26, null
-  br i1 %27, label %28, label %31
-28:
-  %29 = getelementptr inbounds nuw i8, ptr %11, i64 56
+  %6 = alloca ptr, align 8
+  %7 = alloca ptr, align 8
+  %8 = alloca ptr, align 8
+  %9 = alloca [2 x ptr], align 8
+  %10 = alloca [65 x ptr], align 8
+  %11 = alloca %struct.given, align 8
+  %12 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %13 = load ptr, ptr %12, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %13, i64 160
+  %15 = load ptr, ptr %14, align 8
+  %16 = and i64 %2, 9223372036854775807
+  store ptr %1, ptr %11, align 8
+  %17 = getelementptr inbounds nuw i8, ptr %11, i64 8
+  store i64 %16, ptr %17, align 8
+  %18 = getelementptr inbounds nuw i8, ptr %11, i64 16
+  store ptr %3, ptr %18, align 8
+  %19 = getelementptr inbounds nuw i8, ptr %11, i64 24
+  store ptr null, ptr %19, align 8
+  %20 = getelementptr inbounds nuw i8, ptr %11, i64 32
+  %21 = icmp eq ptr %3, null
+  br i1 %21, label %25, label %22
+22:
+  %23 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %24 = load i64, ptr %23, align 8
+  br label %25
+25:
+  %26 = phi i64 [ %24, %22 ], [ 0, %4 ]
+  store i64 %26, ptr %20, align 8
+  %27 = getelementptr inbounds nuw i8, ptr %11, i64 40
+  store i32 0, ptr %27, align 8
+  %28 = getelementptr inbounds nuw i8, ptr %11, i64 44
+  store i32 0, ptr %28, align 4
+  %29 = getelementptr inbounds nuw i8, ptr %0, i64 32
   %30 = load ptr, ptr %29, align 8
-  br label %31
-31:
-  %32 = phi ptr [ %30, %28 ], [ %26, %21 ]
-  %33 = icmp eq i64 %22, 0
-  br i1 %33, label %91, label %34
-34:
-  %35 = getelementptr inbounds nuw i8, ptr %9, i64 152
-  %36 = load ptr, ptr %35, align 8
-  %37 = icmp sgt i64 %22, 0
-  br i1 %37, label %38, label %91
+  %31 = icmp eq ptr %30, null
+  br i1 %31, label %32, label %35
+32:
+  %33 = getelementptr inbounds nuw i8, ptr %15, i64 56
+  %34 = load ptr, ptr %33, align 8
+  br label %35
+35:
+  %36 = phi ptr [ %34, %32 ], [ %30, %25 ]
+  %37 = icmp eq i64 %26, 0
+  br i1 %37, label %95, label %38
 38:
-  %39 = getelementptr inbounds nuw i8, ptr %3, i64 24
-  br label %40
-40:
-  %41 = phi i64 [ 0, %38 ], [ %46, %45 ]
-  %42 = getelementptr inbounds nuw ptr, ptr %39, i64 %41
-  %43 = load ptr, ptr %42, align 8
-  %44 = icmp eq ptr %43, %36
-  br i1 %44, label %48, label %45
-45:
-  %46 = add nuw nsw i64 %41, 1
-  %47 = icmp eq i64 %46, %22
-  br i1 %47, label %91, label %40
-48:
-  %49 = getelementptr ptr, ptr %1, i64 %12
-  %50 = getelementptr ptr, ptr %49, i64 %41
-  %51 = load ptr, ptr %50, align 8
-  %52 = icmp eq ptr %51, null
-  %53 = or i1 %52, %27
-  %54 = select i1 %52, ptr %32, ptr %51
-  %55 = xor i1 %52, true
-  %56 = zext i1 %55 to i64
-  br i1 %53, label %91, label %57
-57:
-  %58 = getelementptr inbounds nuw i8, ptr %3, i64 16
-  %59 = load i64, ptr %58, align 8
-  %60 = add i64 %59, %12
-  %61 = icmp slt i64 %60, 65
-  br i1 %61, label %70, label %62
-62:
-  %63 = shl i64 %60, 3
-  %64 = add i64 %63, 8
-  %65 = tail call ptr @PyMem_Malloc(i64 %64)
-  %66 = icmp eq ptr %65, null
-  br i1 %66, label %68, label %67
-67:
-  store ptr %0, ptr %65, align 8
-  br label %72
-68:
-  %69 = tail call ptr @PyErr_NoMemory()
-  br label %89
-70:
-  store ptr %0, ptr %6, align 8
-  %71 = icmp sgt i64 %60, 0
-  br i1 %71, label %72, label %74
+  %39 = getelementptr inbounds nuw i8, ptr %13, i64 152
+  %40 = load ptr, ptr %39, align 8
+  %41 = icmp sgt i64 %26, 0
+  br i1 %41, label %42, label %95
+42:
+  %43 = getelementptr inbounds nuw i8, ptr %3, i64 24
+  br label %44
+44:
+  %45 = phi i64 [ 0, %42 ], [ %50, %49 ]
+  %46 = getelementptr inbounds nuw ptr, ptr %43, i64 %45
+  %47 = load ptr, ptr %46, align 8
+  %48 = icmp eq ptr %47, %40
+  br i1 %48, label %52, label %49
+49:
+  %50 = add nuw nsw i64 %45, 1
+  %51 = icmp eq i64 %50, %26
+  br i1 %51, label %95, label %44
+52:
+  %53 = getelementptr ptr, ptr %1, i64 %16
+  %54 = getelementptr ptr, ptr %53, i64 %45
+  %55 = load ptr, ptr %54, align 8
+  %56 = icmp eq ptr %55, null
+  %57 = or i1 %56, %31
+  %58 = select i1 %56, ptr %36, ptr %55
+  %59 = xor i1 %56, true
+  %60 = zext i1 %59 to i64
+  br i1 %57, label %95, label %61
+61:
+  %62 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %63 = load i64, ptr %62, align 8
+  %64 = add i64 %63, %16
+  %65 = icmp slt i64 %64, 65
+  br i1 %65, label %74, label %66
+66:
+  %67 = shl i64 %64, 3
+  %68 = add i64 %67, 8
+  %69 = tail call ptr @PyMem_Malloc(i64 %68)
+  %70 = icmp eq ptr %69, null
+  br i1 %70, label %72, label %71
+71:
+  store ptr %0, ptr %69, align 8
+  br label %76
 72:
-  %73 = phi ptr [ %65, %67 ], [ %6, %70 ]
-  br label %81
+  %73 = tail call ptr @PyErr_NoMemory()
+  br label %93
 74:
-  %75 = phi ptr [ %6, %70 ], [ %73, %81 ]
-  %76 = getelementptr inbounds nuw i8, ptr %0, i64 40
-  %77 = load ptr, ptr %76, align 8
-  %78 = add nuw i64 %12, 1
-  %79 = call ptr @PyObject_Vectorcall(ptr %77, ptr %75, i64 %78, ptr %3)
-  %80 = icmp eq ptr %75, %6
-  br i1 %80, label %89, label %88
-81:
-  %82 = phi i64 [ %85, %81 ], [ 0, %72 ]
-  %83 = getelementptr inbounds nuw ptr, ptr %1, i64 %82
-  %84 = load ptr, ptr %83, align 8
-  %85 = add nuw nsw i64 %82, 1
-  %86 = getelementptr inbounds nuw ptr, ptr %73, i64 %85
-  store ptr %84, ptr %86, align 8
-  %87 = icmp eq i64 %85, %60
-  br i1 %87, label %74, label %81
-88:
-  call void @PyMem_Free(ptr %75)
-  br label %89
-89:
-  %90 = phi ptr [ %69, %68 ], [ %79, %88 ], [ %79, %74 ]
-  br label %171
-91:
-  %92 = phi ptr [ %32, %31 ], [ %32, %34 ], [ %54, %48 ], [ %32, %45 ]
-  %93 = phi i64 [ 0, %31 ], [ 0, %34 ], [ %56, %48 ], [ 0, %45 ]
-  %94 = getelementptr inbounds nuw i8, ptr %9, i64 136
-  %95 = load ptr, ptr %94, align 8
-  %96 = tail call i64 @PySet_Size(ptr %95)
-  %97 = icmp eq i64 %96, 0
-  br i1 %97, label %98, label %134
-98:
-  %99 = getelementptr inbounds nuw i8, ptr %9, i64 144
-  %100 = load ptr, ptr %99, align 8
-  %101 = getelementptr inbounds nuw i8, ptr %100, i64 16
-  %102 = load i64, ptr %101, align 8
-  %103 = icmp eq i64 %102, 0
-  br i1 %103, label %104, label %134
-104:
-  %105 = load i64, ptr %9, align 8
-  %106 = icmp sgt i64 %105, 0
-  br i1 %106, label %107, label %134
-107:
-  %108 = getelementptr inbounds nuw i8, ptr %9, i64 8
-  %109 = getelementptr inbounds nuw i8, ptr %11, i64 64
-  br label %110
-110:
-  %111 = phi i64 [ 0, %107 ], [ %131, %130 ]
-  %112 = getelementptr inbounds nuw ptr, ptr %108, i64 %111
-  %113 = load ptr, ptr %112, align 8
-  %114 = call fastcc ptr @launch_plan(ptr %113, ptr %7, i64 %93, ptr %92)
-  %115 = load ptr, ptr %109, align 8
-  %116 = icmp eq ptr %114, %115
-  br i1 %116, label %130, label %117
-117:
-  %118 = getelementptr inbounds nuw ptr, ptr %108, i64 %111
-  %119 = icmp ne ptr %114, null
-  %120 = icmp ne i64 %111, 0
-  %121 = and i1 %120, %119
-  br i1 %121, label %122, label %171
-122:
-  %123 = load i64, ptr %9, align 8
-  %124 = icmp slt i64 %111, %123
-  br i1 %124, label %125, label %171
-125:
-  %126 = load ptr, ptr %118, align 8
-  %127 = icmp eq ptr %126, %113
-  br i1 %127, label %128, label %171
-128:
-  %129 = load ptr, ptr %108, align 8
-  store ptr %129, ptr %118, align 8
-  store ptr %113, ptr %108, align 8
-  br label %171
-130:
-  tail call void @Py_DecRef(ptr %114)
-  %131 = add nuw nsw i64 %111, 1
-  %132 = load i64, ptr %9, align 8
-  %133 = icmp slt i64 %131, %132
-  br i1 %133, label %110, label %134
+  store ptr %0, ptr %10, align 8
+  %75 = icmp sgt i64 %64, 0
+  br i1 %75, label %76, label %78
+76:
+  %77 = phi ptr [ %69, %71 ], [ %10, %74 ]
+  br label %85
+78:
+  %79 = phi ptr [ %10, %74 ], [ %77, %85 ]
+  %80 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %81 = load ptr, ptr %80, align 8
+  %82 = add nuw i64 %16, 1
+  %83 = call ptr @PyObject_Vectorcall(ptr %81, ptr %79, i64 %82, ptr %3)
+  %84 = icmp eq ptr %79, %10
+  br i1 %84, label %93, label %92
+85:
+  %86 = phi i64 [ %89, %85 ], [ 0, %76 ]
+  %87 = getelementptr inbounds nuw ptr, ptr %1, i64 %86
+  %88 = load ptr, ptr %87, align 8
+  %89 = add nuw nsw i64 %86, 1
+  %90 = getelementptr inbounds nuw ptr, ptr %77, i64 %89
+  store ptr %88, ptr %90, align 8
+  %91 = icmp eq i64 %89, %64
+  br i1 %91, label %78, label %85
+92:
+  call void @PyMem_Free(ptr %79)
+  br label %93
+93:
+  %94 = phi ptr [ %73, %72 ], [ %83, %92 ], [ %83, %78 ]
+  br label %195
+95:
+  %96 = phi ptr [ %36, %35 ], [ %36, %38 ], [ %58, %52 ], [ %36, %49 ]
+  %97 = phi i64 [ 0, %35 ], [ 0, %38 ], [ %60, %52 ], [ 0, %49 ]
+  %98 = getelementptr inbounds nuw i8, ptr %13, i64 136
+  %99 = load ptr, ptr %98, align 8
+  %100 = tail call i64 @PySet_Size(ptr %99)
+  %101 = icmp eq i64 %100, 0
+  br i1 %101, label %102, label %158
+102:
+  %103 = getelementptr inbounds nuw i8, ptr %13, i64 144
+  %104 = load ptr, ptr %103, align 8
+  %105 = getelementptr inbounds nuw i8, ptr %104, i64 16
+  %106 = load i64, ptr %105, align 8
+  %107 = icmp eq i64 %106, 0
+  br i1 %107, label %108, label %158
+108:
+  %109 = load i64, ptr %13, align 8
+  %110 = icmp sgt i64 %109, 0
+  br i1 %110, label %111, label %158
+111:
+  %112 = getelementptr inbounds nuw i8, ptr %13, i64 8
+  %113 = getelementptr inbounds nuw i8, ptr %15, i64 64
+  br label %114
+114:
+  %115 = phi i64 [ 0, %111 ], [ %155, %154 ]
+  %116 = getelementptr inbounds nuw ptr, ptr %112, i64 %115
+  %117 = load ptr, ptr %116, align 8
+  %118 = call fastcc ptr @launch_plan(ptr %117, ptr %11, i64 %97, ptr %96)
+  %119 = load ptr, ptr %113, align 8
+  %120 = icmp eq ptr %118, %119
+  br i1 %120, label %154, label %121
+121:
+  %122 = getelementptr inbounds nuw ptr, ptr %112, i64 %115
+  %123 = icmp ne ptr %118, null
+  %124 = icmp ne i64 %115, 0
+  %125 = and i1 %124, %123
+  br i1 %125, label %126, label %134
+126:
+  %127 = load i64, ptr %13, align 8
+  %128 = icmp slt i64 %115, %127
+  br i1 %128, label %129, label %195
+129:
+  %130 = load ptr, ptr %122, align 8
+  %131 = icmp eq ptr %130, %117
+  br i1 %131, label %132, label %195
+132:
+  %133 = load ptr, ptr %112, align 8
+  store ptr %133, ptr %122, align 8
+  store ptr %117, ptr %112, align 8
+  br label %195
 134:
-  br i1 %17, label %138, label %135
+  br i1 %123, label %195, label %135
 135:
-  %136 = getelementptr inbounds nuw i8, ptr %3, i64 16
-  %137 = load i64, ptr %136, align 8
-  br label %138
+  call void @PyErr_Fetch(ptr %6, ptr %7, ptr %8)
+  call void @PyErr_NormalizeException(ptr %6, ptr %7, ptr %8)
+  %136 = load ptr, ptr %8, align 8
+  %137 = icmp eq ptr %136, null
+  br i1 %137, label %141, label %138
 138:
-  %139 = phi i64 [ %137, %135 ], [ 0, %134 ]
-  %140 = add i64 %139, %12
-  %141 = icmp slt i64 %140, 65
-  br i1 %141, label %150, label %142
-142:
-  %143 = shl i64 %140, 3
-  %144 = add i64 %143, 8
-  %145 = tail call ptr @PyMem_Malloc(i64 %144)
-  %146 = icmp eq ptr %145, null
-  br i1 %146, label %148, label %147
-147:
-  store ptr %0, ptr %145, align 8
-  br label %152
+  %139 = load ptr, ptr %7, align 8
+  %140 = call i32 @PyException_SetTraceback(ptr %139, ptr %136)
+  br label %141
+141:
+  store ptr %0, ptr %9, align 8
+  %142 = getelementptr inbounds nuw i8, ptr %9, i64 8
+  %143 = load ptr, ptr %7, align 8
+  store ptr %143, ptr %142, align 8
+  %144 = getelementptr inbounds nuw i8, ptr %0, i64 48
+  %145 = load ptr, ptr %144, align 8
+  %146 = call ptr @PyObject_Vectorcall(ptr %145, ptr %9, i64 2, ptr null)
+  %147 = icmp eq ptr %146, null
+  br i1 %147, label %148, label %149
 148:
-  %149 = tail call ptr @PyErr_NoMemory()
-  br label %169
-150:
-  store ptr %0, ptr %5, align 8
-  %151 = icmp sgt i64 %140, 0
-  br i1 %151, label %152, label %154
-152:
-  %153 = phi ptr [ %145, %147 ], [ %5, %150 ]
-  br label %161
+  call void @PyErr_Clear()
+  br label %149
+149:
+  call void @Py_DecRef(ptr %146)
+  %150 = load ptr, ptr %8, align 8
+  call void @Py_DecRef(ptr %150)
+  %151 = load ptr, ptr %6, align 8
+  %152 = load ptr, ptr %7, align 8
+  %153 = call ptr @PyException_GetTraceback(ptr %152)
+  call void @PyErr_Restore(ptr %151, ptr %152, ptr %153)
+  br label %195
 154:
-  %155 = phi ptr [ %5, %150 ], [ %153, %161 ]
-  %156 = getelementptr inbounds nuw i8, ptr %0, i64 40
-  %157 = load ptr, ptr %156, align 8
-  %158 = add nuw i64 %12, 1
-  %159 = call ptr @PyObject_Vectorcall(ptr %157, ptr %155, i64 %158, ptr %3)
-  %160 = icmp eq ptr %155, %5
-  br i1 %160, label %169, label %168
-161:
-  %162 = phi i64 [ %165, %161 ], [ 0, %152 ]
-  %163 = getelementptr inbounds nuw ptr, ptr %1, i64 %162
-  %164 = load ptr, ptr %163, align 8
-  %165 = add nuw nsw i64 %162, 1
-  %166 = getelementptr inbounds nuw ptr, ptr %153, i64 %165
-  store ptr %164, ptr %166, align 8
-  %167 = icmp eq i64 %165, %140
-  br i1 %167, label %154, label %161
-168:
-  call void @PyMem_Free(ptr %155)
-  br label %169
-169:
-  %170 = phi ptr [ %149, %148 ], [ %159, %168 ], [ %159, %154 ]
-  br label %171
+  tail call void @Py_DecRef(ptr %118)
+  %155 = add nuw nsw i64 %115, 1
+  %156 = load i64, ptr %13, align 8
+  %157 = icmp slt i64 %155, %156
+  br i1 %157, label %114, label %158
+158:
+  br i1 %21, label %162, label %159
+159:
+  %160 = getelementptr inbounds nuw i8, ptr %3, i64 16
+  %161 = load i64, ptr %160, align 8
+  br label %162
+162:
+  %163 = phi i64 [ %161, %159 ], [ 0, %158 ]
+  %164 = add i64 %163, %16
+  %165 = icmp slt i64 %164, 65
+  br i1 %165, label %174, label %166
+166:
+  %167 = shl i64 %164, 3
+  %168 = add i64 %167, 8
+  %169 = tail call ptr @PyMem_Malloc(i64 %168)
+  %170 = icmp eq ptr %169, null
+  br i1 %170, label %172, label %171
 171:
-  %172 = phi ptr [ %170, %169 ], [ %90, %89 ], [ %114, %128 ], [ %114, %125 ], [ %114, %122 ], [ %114, %117 ]
-  ret ptr %172
+  store ptr %0, ptr %169, align 8
+  br label %176
+172:
+  %173 = tail call ptr @PyErr_NoMemory()
+  br label %193
+174:
+  store ptr %0, ptr %5, align 8
+  %175 = icmp sgt i64 %164, 0
+  br i1 %175, label %176, label %178
+176:
+  %177 = phi ptr [ %169, %171 ], [ %5, %174 ]
+  br label %185
+178:
+  %179 = phi ptr [ %5, %174 ], [ %177, %185 ]
+  %180 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %181 = load ptr, ptr %180, align 8
+  %182 = add nuw i64 %16, 1
+  %183 = call ptr @PyObject_Vectorcall(ptr %181, ptr %179, i64 %182, ptr %3)
+  %184 = icmp eq ptr %179, %5
+  br i1 %184, label %193, label %192
+185:
+  %186 = phi i64 [ %189, %185 ], [ 0, %176 ]
+  %187 = getelementptr inbounds nuw ptr, ptr %1, i64 %186
+  %188 = load ptr, ptr %187, align 8
+  %189 = add nuw nsw i64 %186, 1
+  %190 = getelementptr inbounds nuw ptr, ptr %177, i64 %189
+  store ptr %188, ptr %190, align 8
+  %191 = icmp eq i64 %189, %164
+  br i1 %191, label %178, label %185
+192:
+  call void @PyMem_Free(ptr %179)
+  br label %193
+193:
+  %194 = phi ptr [ %173, %172 ], [ %183, %192 ], [ %183, %178 ]
+  br label %195
+195:
+  %196 = phi ptr [ %194, %193 ], [ %94, %93 ], [ %118, %126 ], [ %118, %129 ], [ %118, %132 ], [ null, %149 ], [ %118, %134 ]
+  ret ptr %196
 }
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @PySet_Size(ptr)
@@ -2228,4 +2266,9 @@ declare ptr @PyFunction_GetKwDefaults(ptr)
 declare ptr @PyMem_Malloc(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare void @PyMem_Free(ptr)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare i32 @PyException_SetTraceback(ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
+declare ptr @PyException_GetTraceback(ptr)
 declare i64 @llvm.smax.i64(i64, i64)
