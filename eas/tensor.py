@@ -178,7 +178,7 @@ class Tensor(LazyTensor):
 
     def __setitem__(self, index: object, value: object) -> None:
         """Overwrite elements that an index of NumPy's kind names, or a mask; views of them see it."""
-        if not (self._is_lazy and written_lazily(self, index, value)):
+        if not written_lazily(self, index, value):
             assign(self, index, value)
             self.__eas_view__().note_write()
 

@@ -45,7 +45,7 @@ class Block(np.ndarray[Any, np.dtype[Any]]):
     so a view through a lease keeps the lease, which a plain array in place of this class would be left out for."""
 
 
-class _Lease(np.ndarray[Any, np.dtype[Any]]):
+class Lease(np.ndarray[Any, np.dtype[Any]]):
     """A block while arrays look at it; goes back to its pool with the last of them."""
 
     returned: deque[Block]
@@ -62,7 +62,7 @@ class Pool:
     def __init__(self, max_free_nbytes: int = MAX_FREE_NBYTES) -> None:
         self._max_free_nbytes = max_free_nbytes
         self._returned: deque[Block] = deque()
-        self._lease = type("Lease", (_Lease,), {"returned": self._returned})
+        self._lease = type("Lease", (Lease,), {"returned": self._returned})
         self._free: dict[int, list[Block]] = {}
         self._lock = new_lock()
         self._used = self._free_nbytes = self._peak = self._allocations = self._reused = 0

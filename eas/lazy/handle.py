@@ -14,7 +14,7 @@ from eas.interop.devices import Device, device_of
 from eas.interop.pending import PENDING, before_write, pin
 from eas.interop.targets import DTypeLike, as_dtype
 from eas.lazy import build, functions
-from eas.lazy.node import Node, linearise
+from eas.lazy.node import STATE, Node, linearise
 from eas.lazy.operators import Operators
 from eas.lazy.ops import BUFFER
 from eas.lazy.view import View, contiguous, moved_array, resolve
@@ -92,6 +92,8 @@ class LazyTensor(Operators):
 
     def _rewritten(self, node: Node) -> None:
         """This lazy tensor has been written: it is another node from now on, and its views with it."""
+        if self._node in STATE:
+            STATE[node] = STATE.pop(self._node)
         self._node = node
         self._writes += 1
         if node.depth >= FIRST_LOOK and not node.depth & (node.depth - 1):

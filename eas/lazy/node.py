@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from eas.base.dtypes import DType
 from eas.frontend.our_frames import is_internal
@@ -67,6 +68,10 @@ class Node:
         return f"<{self.op.name} {self.dtype}{list(self.shape)}{'' if self.memory is None else ' realised'}>"
 
 
+STATE: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
+"""What tensors that were in memory are since they were written, with a weak reference to the tensor: the first graph that computes one keeps it."""
+
+
 def place_here() -> tuple[CodeType, int] | None:
     """The innermost frame that is not ours, as a code object and an instruction."""
     frame: Any = sys._getframe(2)
@@ -99,4 +104,4 @@ def linearise(roots: Sequence[Node]) -> list[Node]:
     return order
 
 
-__all__ = ["PENDING", "Node", "Shape", "Source", "linearise", "place_here"]
+__all__ = ["PENDING", "STATE", "Node", "Shape", "Source", "linearise", "place_here"]

@@ -11,7 +11,7 @@ from eas.base.locks import new_lock
 from eas.base.recent import Recent
 from eas.lazy.build import copied
 from eas.lazy.lower import is_fixed, memory_view
-from eas.lazy.node import Node, linearise
+from eas.lazy.node import STATE, Node, linearise
 from eas.lazy.plan import Plan, make_plan
 from eas.lazy.rules import expanded, simplify
 from eas.lazy.view import apply
@@ -163,12 +163,20 @@ def _is_small(order: list[Node]) -> bool:
     return all(node.size <= SMALL and (node.memory is not None or node.op.kind in CAN) for node in order)
 
 
+def _with_state(roots: list[Node]) -> list[Node]:
+    """Also the tensors that were written in memory, and that these need: what they are now is computed once."""
+    kept = [node for node in linearise(roots) if node.memory is None and node not in roots and (owner := STATE.get(node)) is not None and owner() is not None]
+    return roots + kept
+
+
 def realise(roots: list[Node]) -> None:
     """Afterwards every root is in memory."""
     if len(roots) > 1 or roots[0].memory is not None:
         roots = [r for r in dict.fromkeys(roots) if r.memory is None]
         if not roots:
             return
+    if STATE:
+        roots = _with_state(roots)
     plan, leaves, numbers, order = look_up(roots)
     level = setting_now(config.debug)
     if level >= 2:
@@ -192,4 +200,4 @@ def realise(roots: list[Node]) -> None:
 def plan_of(tensor: Any) -> Plan:
     """The plan by which a tensor that is not realised would be; nothing runs."""
     node = tensor if isinstance(tensor, Node) else tensor._lazy()
-    return look_up([node]).plan if node.memory is None else Plan([node], [node], [], [], {node: 0}, 1)
+    return look_up(_with_state([node])).plan if node.memory is None else Plan([node], [node], [], [], {node: 0}, 1)

@@ -423,3 +423,49 @@ def test_a_product_writes_in_the_order_in_which_it_is_read(monkeypatch):
     made = (eas.tensor(a) @ eas.tensor(b)).permute(2, 0, 1)
     check(made * 2 + eas.tensor(c), (a @ b).transpose(2, 0, 1) * 2 + c, tolerance=1e-4)
     check(made.reshape(12, 12), (a @ b).transpose(2, 0, 1).reshape(12, 12), tolerance=1e-4)
+
+
+def test_writes_of_graphs_into_memory_are_part_of_the_graph(monkeypatch):
+    monkeypatch.setattr(realise, "HOT", 0)
+    (a,) = arrays((4, 5))
+    x, y = eas.zeros(4, 5), eas.tensor(a)
+    before = x + 10
+    x[1:] = y[1:] * 2
+    x[x > 1] = -1
+    want = np.concatenate([np.zeros((1, 5), np.float32), a[1:] * 2])
+    want[want > 1] = -1
+    assert x._is_lazy
+    total = (x * 3).sum()
+    assert len(plan_of(total).kernels) == 1
+    np.testing.assert_allclose(total.item(), (want * 3).sum(), rtol=1e-5)
+    assert not x._is_lazy  # kept by the graph that computed it
+    np.testing.assert_array_equal(x.numpy(), want)
+    np.testing.assert_array_equal(before.numpy(), np.full((4, 5), 10))
+
+
+def test_writes_into_memory_that_others_see_are_done_at_once():
+    (a,) = arrays((4, 5))
+    for share in (lambda x: x.numpy(), lambda x: x[...], lambda x: np.from_dlpack(x)):
+        x = eas.zeros(4, 5)
+        other = share(x)
+        x[1:] = eas.tensor(a)[1:] * 2
+        assert not x._is_lazy
+        np.testing.assert_array_equal(np.asarray(other)[1:], a[1:] * 2)
+    large = eas.zeros(1000, 1000)
+    large[3, :5] = eas.tensor(a)[0] * 2
+    assert not large._is_lazy  # few elements of many: to compute all of them again would cost more
+    np.testing.assert_array_equal(large.numpy()[3, :5], a[0] * 2)
+    with pytest.raises(eas.EasError, match="cannot assign shape"):
+        x[:3] = eas.tensor(a) * 2
+    assert not x._is_lazy
+
+
+def test_steps_that_write_a_tensor_do_not_grow_its_graph():
+    (a,) = arrays((100,))
+    x, y = eas.zeros(100), eas.tensor(a)
+    for step in range(1, 30):
+        x -= y * 0.5
+        assert x._lazy().depth < 40
+        if step % 3 == 0:
+            np.testing.assert_allclose((x * x).sum().item(), (a * a * 0.25 * step**2).sum(), rtol=1e-4)
+    np.testing.assert_allclose(x.numpy(), -0.5 * 29 * a, rtol=1e-4)

@@ -269,7 +269,7 @@ class Graph:
             at = slice(int(rng.integers(0, a.shape[0])), None, int(rng.choice([1, 2])))
             value = rng.integers(0, 5, a[at].shape[1:]).astype(a.dtype)
             self.log.append(f"{i}[{at}] = {value.tolist()}")
-            t[at] = eas.tensor(value)
+            t[at] = eas.tensor(value) if rng.random() < 0.5 else eas.tensor(value) ^ False if a.dtype.kind == "b" else eas.tensor(value) + 0
             a[at] = value
         elif name == "assign_view" and a.ndim and a.size and a.flags.writeable:
             axis = int(rng.integers(a.ndim))
