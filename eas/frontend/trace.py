@@ -57,7 +57,8 @@ def trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: 
     if builder.mode == "thread" and not builder.threads:
         raise ModeMismatch(f"kernel {fn.__name__} uses {builder.mode_word} but never says how many threads a threadgroup has", hint="call mk.tid(0, BLOCK)", loc=builder.mode_loc)
     module = builder.finish()
-    advise_on_module(module, head_of(_function(fn)))
+    if hooks is HOOKS:  # the advice is about `mk`
+        advise_on_module(module, head_of(_function(fn)))
     return Traced(module, dependencies)
 
 

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from eas.triton import knobs, language, runtime, testing
+from eas.triton import compiler, errors, knobs, language, runtime, testing, tools
+from eas.triton.compiler import CompilationError, compile
+from eas.triton.errors import TritonError
 from eas.triton.installing import install, is_installed, uninstall
-from eas.triton.runtime.errors import TritonError
+from eas.triton.runtime import Config, InterpreterError, OutOfResources, autotune, heuristics
+from eas.triton.runtime._allocation import set_allocator
 from eas.triton.runtime.jit import (
     JITFunction,
     KernelInterface,
@@ -33,6 +36,7 @@ def next_power_of_2(n: int) -> int:
 
 
 __all__ = [
-    "JITFunction", "KernelInterface", "MockTensor", "TensorWrapper", "TritonError", "cdiv", "constexpr_function", "install", "is_installed", "jit", "knobs", "language",
-    "next_power_of_2", "reinterpret", "runtime", "testing", "uninstall",
+    "CompilationError", "Config", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "TritonError", "autotune", "cdiv",
+    "compile", "compiler", "constexpr_function", "errors", "heuristics", "install", "is_installed", "jit", "knobs", "language", "next_power_of_2", "reinterpret", "runtime",
+    "set_allocator", "testing", "tools", "uninstall",
 ]  # fmt: skip

@@ -108,8 +108,18 @@ class TritonHooks(TracingHooks):
             return super().for_(items, body, names, state, stop)
         return super().for_([Fixed(unwrapped(item)) for item in items], body, names, state, stop)
 
+    def part(self, start: Any, stop: Any, step: Any) -> slice:
+        """`start:stop:step` in brackets."""
+        return slice(unwrapped(start), unwrapped(stop), unwrapped(step))
+
     def item(self, container: Any, index: Any) -> Any:
-        return unwrapped(super().item(container, unwrapped(index)))
+        """Tensors take None and `:` in brackets; other things what Python gives them."""
+        if not isinstance(container, Block):
+            return unwrapped(super().item(container, unwrapped(index)))
+        parts = index if isinstance(index, tuple) else (index,)
+        if not all(p is None or p == slice(None) for p in parts if not isinstance(p, Block)) or any(isinstance(p, Block) for p in parts):
+            raise TypeMismatch(f"unsupported tensor index: {index!r}", hint="x[None, :] and x[:, None] have new axes, tl.gather(x, index, axis) takes elements", loc=current().here())
+        return creation.expand_dims(container, [i for i, p in enumerate(parts) if p is None]) if None in parts else container
 
     def call(self, fn: Any) -> Callable[..., Any]:
         if (made := _BUILTINS.get(fn) if _is_hashable(fn) else None) is not None:
@@ -140,9 +150,8 @@ def _typed(value: Any) -> Any:
 
 
 def _call_helper(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """A function under triton.jit, called by a kernel: literals that it returns are typed."""
-    result = fn(*map(unwrapped, args), **{name: unwrapped(x) for name, x in kwargs.items()})
-    return _typed(result)
+    """A function under triton.jit, called by a kernel."""
+    return unwrapped(fn(*map(unwrapped, args), **{name: unwrapped(x) for name, x in kwargs.items()}))
 
 
 def _call_static(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -63,6 +63,15 @@ class _Spelling(LeftFirst, ast.NodeTransformer):
             return node
         return located(hook("attribute", node.value, ast.Constant(node.attr)), node)
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        is_read = isinstance(node.ctx, ast.Load)
+        return located(hook("item", node.value, node.slice), node) if is_read else node
+
+    def visit_Slice(self, node: ast.Slice) -> ast.expr:
+        self.generic_visit(node)
+        return located(hook("part", *(end or ast.Constant(None) for end in (node.lower, node.upper, node.step))), node)
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         is_outer = isinstance(node.ctx, ast.Load) and node.id not in self.locals
         return located(hook("outer", node), node) if is_outer else node

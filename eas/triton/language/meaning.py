@@ -103,7 +103,7 @@ def computation_type(a: DType, b: DType, weak: DType | None = None, *, divides: 
     if a.is_float or b.is_float:
         refuse(f"{a} and {b} have no common type", "cast the fp8 operand: x.to(tl.float32)")
     if divides and _is_signed(a) != _is_signed(b):
-        refuse(f"/, // and % of {a} and {b}, which have different signedness", "cast one of them to the signedness of the other")
+        refuse(f"Cannot use /, // or % with {a} and {b} because they have different signedness", "cast one of them to the signedness of the other")
     return promote_integers(a, b)
 
 
@@ -214,7 +214,7 @@ def _mod(a: Any, b: Any) -> Block:
 def _integers(name: str, a: Any, b: Any) -> tuple[Block, Block]:
     left, right = operands(name, a, b)
     if left.dtype.is_float:
-        refuse(f"{name} of floats: {left.type}", "x.to(tl.int32, bitcast=True) has the bits")
+        refuse(f"invalid operands of type {to_tensor(a).type} and {to_tensor(b).type} for {name}", "x.to(tl.int32, bitcast=True) has the bits")
     return left, right
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from eas.frontend import values
 from eas.frontend.block import Block
+from eas.frontend.lang import memory as eas_memory
 from eas.frontend.lang.cast import spread
 from eas.frontend.values import cast_to, emit, emit_inst
 from eas.triton.language import meaning
@@ -50,8 +52,6 @@ def _common(word: str, pointer: Block, *others: Any) -> Block:
 def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any = (), padding_option: Any = "", cache_modifier: Any = "", eviction_policy: Any = "", volatile: Any = False) -> Block:
     """Read memory; lanes whose mask is off touch none, and read `other` (0 unless told)."""
     _check_hints("load", cache_modifier, _LOAD_CACHES, eviction_policy)
-    if unwrapped(volatile):
-        refuse("tl.load(volatile=True) is not supported: loads may be merged", "read what other programs write with tl.atomic_add(pointer, 0)")
     if isinstance(pointer, BlockPointer):
         if mask is not None or other is not None:
             refuse("`mask` and `other` arguments cannot be specified for loading block pointers", "boundary_check=(0, 1) and padding_option")
@@ -65,7 +65,13 @@ def load(pointer: Any, mask: Any = None, other: Any = None, boundary_check: Any 
     masks = _masks("load", mask, pointer)
     if masks and other is not None:
         masks.append(_converted(other, pointer))
-    return emit("load", pointer, *masks)
+    fences = ["volatile"] if unwrapped(volatile) else []
+    for order in fences:
+        emit_inst("fence", order=order)
+    found = emit("load", pointer, *masks)
+    for order in fences:
+        emit_inst("fence", order=order)
+    return found
 
 
 def _converted(value: Any, pointer: Block) -> Block:
@@ -116,19 +122,27 @@ _ORDERS = (None, "acquire", "release", "acq_rel", "relaxed")
 _SCOPES = (None, "gpu", "cta", "sys")
 
 
-def _order(sem: Any, scope: Any) -> dict[str, Any]:
-    """What an atomic op of ours is told about order: Triton's default is acquire and release."""
+def _order(sem: Any, scope: Any) -> str:
+    """The order of an atomic op: both acquire and release unless told."""
     if sem not in _ORDERS:
         refuse(f"Memory semantic {sem} not supported", "it is acquire, release, acq_rel or relaxed")
     if scope not in _SCOPES:
         refuse(f"Memory scope {scope} not supported", "it is gpu, cta or sys")
-    return {}
+    return sem or "acq_rel"
 
 
 def _atomic(name: str, pointer: Any, given: tuple[Any, ...], mask: Any, sem: Any, scope: Any) -> Block:
     order = _order(unwrapped(sem), unwrapped(scope))
     pointer = _common(name, _pointer(name, pointer), mask, *given)
-    return emit(name, pointer, *(_converted(v, pointer) for v in given), *_masks(name, mask, pointer), **order)
+    masks = _masks(name, mask, pointer)
+    act: Callable[..., Block] = getattr(eas_memory, name)
+    return act(pointer, *(_converted(v, pointer) for v in given), mask=masks[0] if masks else None, sem=order)
+
+
+def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> Block:
+    """Wait until memory holds a value; whether it did in time."""
+    place = _pointer("atomic_poll", pointer)
+    return eas_memory.atomic_poll(place, _converted(expected_value, place), timeout_ns=timeout_ns, sem=unwrapped(sem) or "acquire", scope=unwrapped(scope))
 
 
 def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Block:
@@ -173,7 +187,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
 
 def box_atomic(name: str, box: Box, value: Any) -> None:
     """An atomic op on a box of memory, as far as it lies inside of the tensor."""
-    emit(name, box.pointers, _converted(value, box.pointers), *box.masks)
+    _atomic(name, box.pointers, (value,), box.masks[0] if box.masks else None, "relaxed", None)
 
 
 # --- the functions of Triton 3.x about descriptors -----------------------------------------------

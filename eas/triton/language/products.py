@@ -7,6 +7,7 @@ from typing import Any
 from eas.base import dtypes
 from eas.frontend import values
 from eas.frontend.block import Block
+from eas.frontend.lang.shape import reshape
 from eas.frontend.values import cast_to, emit
 from eas.triton.language.meaning import eas_dtype, refuse, to_tensor
 from eas.triton.language.types import unwrapped
@@ -19,11 +20,16 @@ def dot(input: Any, other: Any, acc: Any = None, input_precision: Any = None, al
     if unwrapped(input_precision) not in _PRECISIONS:
         refuse(f"input_precision must be one of {_PRECISIONS[1:]}, got {input_precision!r}", "leave it out")
     left, right = to_tensor(input), to_tensor(other)
-    if len(left.shape) != len(right.shape) or len(left.shape) not in (2, 3):
+    if len(left.shape) != len(right.shape) or len(left.shape) < 2 or left.shape[:-2] != right.shape[:-2]:
         refuse(f"Both inputs must be either 2D or 3D; (lhs: {list(left.shape)} vs rhs: {list(right.shape)})", "x[None, :] makes a matrix of a vector")
     if left.shape[-1] != right.shape[-2]:
         refuse(f"First input shape ({list(left.shape)}) and second input shape {list(right.shape)} are not compatible for matmul (second index of first shape ({left.shape[-1]}) must be equal to first index of second shape ({right.shape[-2]})", "tl.trans(b)")
     left, right = _of_one_type(left, right)
+    if len(left.shape) > 3:
+        batch = left.shape[:-2]
+        flat = [reshape(x, [-1, *x.shape[-2:]]) for x in (left, right)]
+        total = None if acc is None or not isinstance(acc, Block) else reshape(acc, [-1, *acc.shape[-2:]])
+        return reshape(dot(*flat, total, out_dtype=out_dtype), [*batch, left.shape[-2], right.shape[-1]])
     found = _sum_type(left.dtype)
     result = found if out_dtype is None or not found.is_float else eas_dtype(out_dtype)
     if found is dtypes.f64:

@@ -24,7 +24,10 @@ def _need_ten(n_rounds: Any) -> None:
 def philox(seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:
     """Philox-4x32-10: four u32 blocks of random bits for a counter under a 64-bit seed."""
     _need_ten(n_rounds)
-    return eas_random.philox(cast_to(to_tensor(seed), dtypes.u64), *(to_tensor(c) for c in (c0, c1, c2, c3)))
+    key = to_tensor(seed, "the seed")
+    if not key.type.is_value or not key.dtype.is_int:
+        refuse(f"the seed of a random number is an integer, got {key!r}", "pass an int, or load one from memory")
+    return eas_random.philox(cast_to(key, dtypes.u64), *(to_tensor(c) for c in (c0, c1, c2, c3)))
 
 
 def philox_impl(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any, n_rounds: Any = N_ROUNDS_DEFAULT) -> Four:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from eas.base import dtypes
 from eas.base.dtypes import DType
@@ -36,6 +36,12 @@ class dtype:  # lower case: it is Triton's name
         SIGNED = 0
         UNSIGNED = 1
 
+    SINT_TYPES: ClassVar = ["int8", "int16", "int32", "int64"]
+    UINT_TYPES: ClassVar = ["int1", "uint8", "uint16", "uint32", "uint64"]
+    FP_TYPES: ClassVar = ["fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64"]
+    STANDARD_FP_TYPES: ClassVar = ["fp16", "bf16", "fp32", "fp64"]
+    OTHER_TYPES: ClassVar = ["void"]
+
     __slots__ = ("eas", "name", "primitive_bitwidth")
 
     def __init__(self, name: str) -> None:
@@ -43,7 +49,7 @@ class dtype:  # lower case: it is Triton's name
             raise ArgumentError(f"Triton has no dtype {name!r}", hint=f"its dtypes are {', '.join(_EAS)}")
         self.name = name
         self.eas: DType | None = _EAS[name]
-        self.primitive_bitwidth: int = 0 if self.eas is None else 1 if self.eas.is_bool else self.eas.bits
+        self.primitive_bitwidth: int = {"void": 0, "int1": 1}.get(name, 8 if self.eas is None else self.eas.bits)
 
     @property
     def __eas_key__(self) -> str:
@@ -85,7 +91,7 @@ class dtype:  # lower case: it is Triton's name
         return self.KIND.BOOLEAN if self.is_bool() else self.KIND.INTEGRAL if self.is_int() else self.KIND.FLOATING
 
     def is_floating(self) -> bool:
-        return self.eas is not None and self.eas.is_float
+        return self.name.startswith(("fp", "bf"))
 
     def is_standard_floating(self) -> bool:
         return self.is_floating() and not self.is_fp8()
@@ -163,15 +169,17 @@ _EAS: dict[str, DType | None] = {
     "void": None, "int1": dtypes.bool_,
     "int8": dtypes.i8, "int16": dtypes.i16, "int32": dtypes.i32, "int64": dtypes.i64,
     "uint8": dtypes.u8, "uint16": dtypes.u16, "uint32": dtypes.u32, "uint64": dtypes.u64,
+    "fp8e4b15": None, "fp8e4b8": None, "fp8e5b16": None,
     "fp8e4nv": dtypes.f8e4m3, "fp8e5": dtypes.f8e5m2, "fp16": dtypes.f16, "bf16": dtypes.bf16, "fp32": dtypes.f32, "fp64": dtypes.f64,
 }  # fmt: skip
-_LONG = {"float8e4nv": "fp8e4nv", "float8e5": "fp8e5", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-_NAMES = {name: name for name in (*_EAS, "fp8e4b8", "fp8e4b15", "fp8e5b16")}
+_LONG = {"float8e4b15": "fp8e4b15", "float8e4b8": "fp8e4b8", "float8e5b16": "fp8e5b16", "float8e4nv": "fp8e4nv", "float8e5": "fp8e5", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+_NAMES = {name: name for name in _EAS}
 
 void, int1 = dtype("void"), dtype("int1")
 int8, int16, int32, int64 = dtype("int8"), dtype("int16"), dtype("int32"), dtype("int64")
 uint8, uint16, uint32, uint64 = dtype("uint8"), dtype("uint16"), dtype("uint32"), dtype("uint64")
 float8e4nv, float8e5 = dtype("fp8e4nv"), dtype("fp8e5")
+float8e4b15, float8e4b8, float8e5b16 = dtype("fp8e4b15"), dtype("fp8e4b8"), dtype("fp8e5b16")
 float16, bfloat16, float32, float64 = dtype("fp16"), dtype("bf16"), dtype("fp32"), dtype("fp64")
 _BY_EAS = {made.eas: made for made in map(dtype, _EAS) if made.eas is not None}
 
@@ -333,6 +341,14 @@ class constexpr_type:  # lower case: it is Triton's name
 
     def __repr__(self) -> str:
         return f"constexpr_type[{self.value}]"
+
+
+def str_to_ty(name: Any, context: Any = None) -> Any:
+    """The type that a short name in a kernel's signature means: `i32`, `*fp16`, `u1`."""
+    if name.startswith("*"):
+        return pointer_type(str_to_ty(name[1:].removeprefix("k")), const=name.startswith("*k"))
+    long = {"i": "int", "u": "uint"}.get(name[:1], "") + name[1:] if name[1:].isdigit() else name
+    return constexpr if name == "constexpr" else dtype("int1" if long == "uint1" else long)
 
 
 def unwrapped(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eas.triton.runtime.autotuner import Autotuner, Config, Heuristics, autotune, heuristics
 from eas.triton.runtime.driver import driver
 from eas.triton.runtime.errors import InterpreterError, OutOfResources
 from eas.triton.runtime.jit import (
@@ -12,4 +13,4 @@ from eas.triton.runtime.jit import (
     reinterpret,
 )
 
-__all__ = ["InterpreterError", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "driver", "reinterpret"]
+__all__ = ["Autotuner", "Config", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources", "TensorWrapper", "autotune", "driver", "heuristics", "reinterpret"]

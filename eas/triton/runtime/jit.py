@@ -1,13 +1,14 @@
 """`triton.jit`: functions that are launched over a grid, or called by other kernels."""
 
 from __future__ import annotations
+import __future__
 
 import functools
 import hashlib
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 from eas.base.errors import ArgumentError
@@ -129,8 +130,10 @@ class JITFunction(KernelInterface[Callable[..., Any]]):
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """Compile another text in place of the function's own, with the same globals."""
-        self.__dict__.update(JITFunction(compiled_from(new_src, self.fn)).__dict__)
-        self.__dict__.update(src=new_src)
+        made = JITFunction(compiled_from(new_src, self.fn))
+        for name in ("kernel", "__eas_kernel_function__"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(made.__dict__, src=new_src)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: launch it as {self.__name__}[grid](...)")
@@ -240,21 +243,36 @@ def compiled_from(source: str, like: FunctionType) -> FunctionType:
     """A function of another text, with the globals and closure of one that exists; errors show that text."""
     import linecache
 
-    name = f"<{like.__name__} {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    space = {**like.__globals__, **inspect.getclosurevars(like).nonlocals}
-    exec(compile(source, name, "exec", dont_inherit=True), space)
-    made: FunctionType = space[like.__name__]
-    return made
+    outer = ", ".join(like.__code__.co_freevars)
+    text = f"def _enclosing({outer}):\n{textwrap.indent(source, '    ')}\n    return {like.__name__}\n"
+    name = f"<{like.__name__} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space = dict(like.__globals__)
+    exec(compile(text, name, "exec", flags=__future__.annotations.compiler_flag, dont_inherit=True), space)
+    made: FunctionType = space["_enclosing"](*like.__code__.co_freevars)
+    cells = dict(zip(like.__code__.co_freevars, like.__closure__ or (), strict=True))
+    found = FunctionType(made.__code__, like.__globals__, like.__name__, like.__defaults__, tuple(cells[n] for n in made.__code__.co_freevars))
+    found.__kwdefaults__, found.__annotations__, found.__module__ = like.__kwdefaults__, like.__annotations__, like.__module__
+    found.__qualname__, found.__doc__ = like.__qualname__, like.__doc__
+    return found
 
 
 class Compiled:
     """What `warmup` gives: the compiled kernel, and its texts when somebody asks."""
 
     def __init__(self, kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.compiled = kernel.compile(*args, **kwargs)
+        self.compiled, self._kernel = kernel.compile(*args, **kwargs), kernel
         self.name = self.compiled.name
-        self.n_regs = self.n_spills = self.shared = 0
+        self.n_regs, self.n_spills, self.shared = 32, 0, 1024
+        """No figures of CPUs: what a small kernel has on a GPU, for host code that computes how many programs fit."""
+        self.metadata = SimpleNamespace(name=self.name, shared=self.shared, num_warps=4, num_stages=3, num_ctas=1)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """Launch it over arguments like those that it was compiled for."""
+        return lambda *args: self._kernel(*map(memory, args), _grid=_extents(grid))
+
+    def _init_handles(self) -> None:
+        """Nothing: the first launch loads the code."""
 
     @property
     def asm(self) -> dict[str, str]:
@@ -302,6 +320,16 @@ class ConstexprFunction:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+type_canonicalisation_dict = {
+    "bool": "i1", "int1": "i1", "uint1": "u1", "i1": "i1", "float8e4nv": "fp8e4nv", "float8e5": "fp8e5", "float8e4b15": "fp8e4b15", "float8_e4m3fn": "fp8e4nv", "float8e4b8": "fp8e4b8",
+    "float8_e4m3fnuz": "fp8e4b8", "float8_e5m2": "fp8e5", "float8e5b16": "fp8e5b16", "float8_e5m2fnuz": "fp8e5b16", "half": "fp16", "float16": "fp16", "bfloat16": "bf16",
+    "float": "fp32", "float32": "fp32", "double": "fp64", "float64": "fp64", "int": "i32", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "void": "void",
+}  # fmt: skip
+"""Names of dtypes -> the short ones in which signatures of kernels are written."""
+type_canonicalisation_dict.update({short: short for short in list(type_canonicalisation_dict.values())})
 
 
 def constexpr_function(fn: Callable[..., Any]) -> ConstexprFunction:
