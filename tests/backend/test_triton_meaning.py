@@ -232,3 +232,17 @@ def test_autotune_measures_and_restores(backend):
     assert increment.best_config.kwargs["BLOCK"] in (16, 64)
     assert len(increment.configs_timings) in (2, 3)
     assert set(seen) == {16}
+
+
+def test_pointers_come_from_addresses(backend):
+    if backend in ("sim", "mps"):
+        pytest.skip("Metal has no pointers from integers")
+
+    @triton.jit
+    def kernel(addresses, out, N: tl.constexpr):
+        x = tl.load(addresses + 1).to(tl.pointer_type(tl.float32))
+        tl.store(out + tl.arange(0, N), tl.load(x + tl.arange(0, N)) * 2)
+
+    x, out = np.arange(8, dtype=F32), np.zeros(8, F32)
+    kernel[(1,)](np.array([0, x.ctypes.data]), out, N=8)
+    np.testing.assert_array_equal(out, x * 2)

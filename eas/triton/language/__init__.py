@@ -8,6 +8,7 @@ from __future__ import annotations
 from builtins import slice, tuple
 
 from eas.frontend.block import Block as tensor
+from eas.frontend.lang.map import map_elementwise
 from eas.triton.language import core, extra, math, random, standard, target_info
 from eas.triton.language.boxes import advance, make_block_ptr
 from eas.triton.language.creation import (
@@ -124,7 +125,7 @@ from eas.triton.language.random import (
     randn4x,
     uint_to_uniform_float,
 )
-from eas.triton.language.refused import inline_asm_elementwise, map_elementwise
+from eas.triton.language.refused import inline_asm_elementwise
 from eas.triton.language.types import (
     TRITON_MAX_TENSOR_NUMEL,
     PropagateNan,

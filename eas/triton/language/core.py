@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from eas.frontend.block import Block as tensor  # noqa: F401
+from eas.frontend.lang.map import map_elementwise  # noqa: F401
 from eas.triton.language.boxes import advance, make_block_ptr  # noqa: F401
 from eas.triton.language.creation import *  # noqa: F403
 from eas.triton.language.descriptors import make_tensor_descriptor, tensor_descriptor  # noqa: F401
@@ -14,7 +15,7 @@ from eas.triton.language.math import add, clamp, maximum, minimum, mul, sub  # n
 from eas.triton.language.meaning import to_tensor  # noqa: F401
 from eas.triton.language.memory import *  # noqa: F403
 from eas.triton.language.products import dot, dot_scaled  # noqa: F401
-from eas.triton.language.refused import inline_asm_elementwise, map_elementwise  # noqa: F401
+from eas.triton.language.refused import inline_asm_elementwise  # noqa: F401
 from eas.triton.language.types import *  # noqa: F403
 from eas.triton.language.types import unwrapped
 

@@ -13,8 +13,7 @@ from eas.base.types import Type
 from eas.frontend import values
 from eas.frontend.block import Block
 from eas.frontend.builder import current
-from eas.frontend.lang.cast import cast as eas_cast
-from eas.frontend.lang.memory import shift
+from eas.frontend.lang.memory import int_to_ptr, ptr_to_int, shift
 from eas.frontend.values import cast_to, common_shape, constant, emit, is_number, plain
 from eas.triton.language.types import block_type, constexpr, dtype, pointer_type, unwrapped
 
@@ -177,7 +176,7 @@ def _offset(x: Any) -> Any:
 
 def address_of(x: Any) -> Any:
     """A pointer as the integer that it is; numbers as they are."""
-    return eas_cast(x, dtypes.i64, bitcast=True) if isinstance(x, Block) and x.type.is_pointer else x
+    return ptr_to_int(x) if isinstance(x, Block) and x.type.is_pointer else x
 
 
 def _arithmetic(name: str, of_bools: str) -> Callable[[Any, Any], Block]:
@@ -315,7 +314,7 @@ def _as_pointer(block: Block, wanted: pointer_type) -> Block:
     element = eas_dtype(wanted.element_ty)
     if block.type.is_pointer and block.dtype is element:
         return block
-    refuse(f"{block!r} does not become a pointer to {wanted.element_ty}", "load the elements as they are, and convert these: x.to(tl.int32, bitcast=True)")
+    return int_to_ptr(cast_to(address_of(block), dtypes.i64), element)
 
 
 __all__ = ["binary", "bitcast", "cast", "computation_type", "constexpr", "eas_dtype", "operands", "refuse", "static_dtype", "to_tensor", "truth", "type_of_number", "unary"]

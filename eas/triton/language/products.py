@@ -7,6 +7,7 @@ from typing import Any
 from eas.base import dtypes
 from eas.frontend import values
 from eas.frontend.block import Block
+from eas.frontend.lang.dot_scaled import dot_scaled as eas_dot_scaled
 from eas.frontend.lang.shape import reshape
 from eas.frontend.values import cast_to, emit
 from eas.triton.language.meaning import eas_dtype, refuse, to_tensor
@@ -27,9 +28,9 @@ def dot(input: Any, other: Any, acc: Any = None, input_precision: Any = None, al
     left, right = _of_one_type(left, right)
     if len(left.shape) > 3:
         batch = left.shape[:-2]
-        flat = [reshape(x, [-1, *x.shape[-2:]]) for x in (left, right)]
+        rows, columns = (reshape(x, [-1, *x.shape[-2:]]) for x in (left, right))
         total = None if acc is None or not isinstance(acc, Block) else reshape(acc, [-1, *acc.shape[-2:]])
-        return reshape(dot(*flat, total, out_dtype=out_dtype), [*batch, left.shape[-2], right.shape[-1]])
+        return reshape(dot(rows, columns, total, out_dtype=out_dtype), [*batch, left.shape[-2], right.shape[-1]])
     found = _sum_type(left.dtype)
     result = found if out_dtype is None or not found.is_float else eas_dtype(out_dtype)
     if found is dtypes.f64:
@@ -62,5 +63,7 @@ def _sum_type(t: dtypes.DType) -> dtypes.DType:
 
 
 def dot_scaled(lhs: Any, lhs_scale: Any, lhs_format: Any, rhs: Any, rhs_scale: Any, rhs_format: Any, acc: Any = None, fast_math: Any = False, lhs_k_pack: Any = True, rhs_k_pack: Any = True, out_dtype: Any = None) -> Block:
-    """The product of two operands in a microscaling format."""
-    refuse("tl.dot_scaled is not supported", "scale the operands, then tl.dot")
+    """acc + lhs @ rhs in f32 of operands in microscaling formats, exactly decoded."""
+    total = None if acc is None or not isinstance(acc, Block) else acc
+    found = eas_dot_scaled(lhs, unwrapped(lhs_scale), lhs_format, rhs, unwrapped(rhs_scale), rhs_format, total, bool(fast_math), bool(lhs_k_pack), bool(rhs_k_pack))
+    return found if out_dtype is None else cast_to(found, eas_dtype(out_dtype))

@@ -11,8 +11,3 @@ from eas.triton.language.meaning import refuse
 def inline_asm_elementwise(asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any) -> NoReturn:
     """PTX runs on NVIDIA's GPUs only."""
     refuse("tl.inline_asm_elementwise has PTX, which runs on NVIDIA's GPUs only", "write it with tl.math and tl.extra.libdevice", Unsupported)
-
-
-def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> NoReturn:
-    """A function of scalars, for each element."""
-    refuse("tl.map_elementwise is not supported", "call the function on blocks, with tl.where for its branches", Unsupported)
