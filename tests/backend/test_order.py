@@ -111,6 +111,16 @@ def test_histogram_counts_only_bins_and_unmasked_lanes(backend, dtype, bins):
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.parametrize(("dtype", "bins"), [(dtypes.u8, 254), (dtypes.u8, 255), (dtypes.u8, 256), (dtypes.i8, 127), (dtypes.i8, 128)], ids=str)
+def test_histogram_of_about_as_many_bins_as_there_are_keys(backend, dtype, bins, monkeypatch):
+    """The last key has a bin, or is the first without one; the sanitizer sees a counter behind the last."""
+    monkeypatch.setenv("EAS_SANITIZE", "1")
+    values = [*range(dtype.min, dtype.max + 1), dtype.max]
+    y = np.zeros(bins, np.int32)
+    launch(backend, counts_kernel, buffer(values, dtype), y, len(values), grid=1, BLOCK=257, BINS=bins)
+    np.testing.assert_array_equal(y, [values.count(b) for b in range(bins)])
+
+
 @eas.kernel
 def lookup_kernel(table, index, y, N: eas.constexpr, M: eas.constexpr):
     block = mk.load(table, mk.arange(0, M))

@@ -77,6 +77,26 @@ def test_the_second_thread_takes_programs_from_the_end():
     assert turns[-1] < turns[n // 2], "the worker at the end, however late it wakes up"
 
 
+@pytest.mark.parametrize("n_threads", [2, 3])
+@pytest.mark.parametrize("late", [0, 1])
+def test_the_last_one_ends_the_launch(n_threads, late):
+    """The caller, or any helper: a launch waits for all of them, and for no longer."""
+    ended: list[int] = []
+
+    def nap(args, begin, end, scratch):
+        time.sleep(0.15 if (begin == 0) == (late == 0) else 0.02)
+        ended.append(begin)
+
+    entry = Entry(nap)
+    for _ in range(3):
+        ended.clear()
+        runner = threading.Thread(target=pool().run, args=(ctypes.cast(entry, ctypes.c_void_p).value, 0, n_threads), kwargs={"chunk": 1, "n_threads": n_threads}, daemon=True)
+        runner.start()
+        runner.join(20)
+        assert not runner.is_alive(), "the launch hangs"
+        assert sorted(ended) == list(range(n_threads))
+
+
 @pytest.mark.parametrize("n", [2**31 - 1, 2**32 - 1, 2**32, 2**33 + 7])
 def test_more_programs_than_a_cursor_counts(n):
     code, found = jit.load(RUNS), np.zeros(2, np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -151,10 +152,19 @@ def test_views_and_in_place(layer, mps):
     assert torch.equal(part.cpu()[:, 4:], torch.zeros(4, 5))
 
 
+def keep_gpu_busy():
+    """The GPU begins a tenth of a second later: what was launched and not waited for is seen."""
+    hooks = get_runtime("mps").extension().hooks
+    hooks.hold(True)
+    threading.Timer(0.1, hooks.hold, [False]).start()
+
+
 def test_layer_a_waits_before_and_after(mps, monkeypatch):
     monkeypatch.setenv("EAS_TORCH_LAYER", "a")
     x, z = randn(1000), torch.zeros(1000, device="mps")
+    keep_gpu_busy()
     add_kernel(x, x, z, 1000, BLOCK=256, _sync=False)
+    assert get_runtime("mps").native_stream(0).statistics["in_flight"] == 0, "finished before torch reads it"
     assert mps.synchronized >= 1
     assert torch.equal(z.cpu(), 2 * x.cpu()), "finished before torch reads it"
     before = mps.synchronized
@@ -175,6 +185,7 @@ def test_layer_a_runs_on_memory_that_is_private_to_the_gpu(mps, monkeypatch):
     monkeypatch.setattr(dlpack, "memory_of", private_memory_of)
     x, z = randn(50).bfloat16(), torch.zeros(50, device="mps", dtype=torch.bfloat16)
     version = z._version
+    keep_gpu_busy()
     add_kernel(x, x, z, 50, BLOCK=64, _sync=False)
     assert get_runtime("mps").native_stream(0).statistics["in_flight"] == 0, "finished before torch reads it"
     assert torch.equal(memory[z.data_ptr()].to_torch(), (x + x).cpu())
