@@ -58,3 +58,22 @@ def test_accesses_outside_are_refused_and_name_the_element(backend, kind, dtype,
             touch(first, count)
     assert not memory[:16].any()
     assert not memory[16 + SIZE :].any()
+
+
+@eas.kernel
+def pick_kernel(x, places, out, EXTENT: eas.constexpr, COUNT: eas.constexpr):
+    mk.store(out, mk.arange(0, COUNT), mk.gather(mk.load(x, mk.arange(0, EXTENT)), mk.load(places, mk.arange(0, COUNT)), 0))
+
+
+@pytest.mark.left_out(lambda backend: backend in METAL)
+@pytest.mark.parametrize(("dtype", "extent"), [(np.int32, 7), (np.uint8, 200), (np.int8, 100), (np.uint8, 300), (np.uint64, 33), (np.int64, 64)])
+def test_gathers_from_blocks_stay_inside_of_their_axis(backend, dtype, extent, monkeypatch):
+    """The first and the last element, the one behind it and one in front, as far as the index type has them."""
+    monkeypatch.setenv("EAS_CHECK_BOUNDS", "1")
+    info, x, out = np.iinfo(dtype), np.arange(extent, dtype=np.int32), np.zeros(5, np.int32)
+    last = min(extent - 1, info.max)
+    pick_kernel(x, np.array([0, last, 1, last, 0], dtype), out, EXTENT=extent, COUNT=5, _grid=1)
+    assert out.tolist() == [0, last, 1, last, 0]
+    for wrong in [n for n in (extent, extent + 1, info.max, -1, info.min) if info.min <= n <= info.max and not 0 <= n < extent]:
+        with pytest.raises(eas.KernelError, match=f"gather index.* is outside of an axis of {extent} elements"):
+            pick_kernel(x, np.array([0, 1, wrong, last, 0], dtype), out, EXTENT=extent, COUNT=5, _grid=1)

@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import eas
 from eas import mk
 from eas.base import dtypes
 from eas.base.errors import ArgumentError
+from eas.interop.arg_view import reach_of
 from eas.interop.arguments import ArgView, hidden_value, is_scalar, view
 from eas.interop.capsules import content_of
 from eas.interop.hidden import Hidden
@@ -431,3 +433,21 @@ def test_torch_tensor_on_mps_is_refused_for_now():
     if not torch.backends.mps.is_available():
         pytest.skip("needs an Apple GPU")
     assert "on mps, which eas cannot take in this version" in refusal(torch.ones(3, device="mps"))
+
+
+def test_reach_is_from_the_first_element_to_the_last():
+    """Of every small array, as its elements lie."""
+    for shape in itertools.product((0, 1, 2, 3), repeat=2):
+        for strides in itertools.product((0, 1, 2, 5, -1, -3), repeat=2):
+            places = {i * strides[0] + k * strides[1] for i in range(shape[0]) for k in range(shape[1])}
+            assert reach_of(shape, strides) == (max(places) - min(places) + 1 if places else 0), (shape, strides)
+
+
+def test_memory_between_elements_is_reached_only_where_it_can_be():
+    memory = np.zeros(8 * 12 + 4, np.uint8)
+    whole, odd = (memory[at : at + 96].view(np.float64) for at in (0, 4))
+    assert view(whole[::2], "x").reach().size == 11
+    with pytest.raises(ArgumentError, match=r"argument .x. is not aligned to its elements(.|\n)*pass x.copy"):
+        view(odd[::2], "x").reach()
+    with pytest.raises(ArgumentError, match="argument 'x' has negative strides"):
+        view(whole[::-2], "x").reach()

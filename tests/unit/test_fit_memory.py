@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -83,6 +84,8 @@ def test_the_largest_pairs_share_first():
             pass
         shared = [[[m.number for m in p.members] for p in some] for some in (places, _joined_pair_by_pair(_places(arrays), limit))]
         assert shared[0] == shared[1]
+        used = [[arrays[m.number][1] for m in p.members] for p in places]
+        assert all(a[1] < b[0] or b[1] < a[0] for spans in used for a, b in itertools.combinations(spans, 2)), "in use at one time"
 
 
 def test_places_are_compared_a_few_times(monkeypatch):

@@ -395,6 +395,14 @@ def test_one_module_runs_on_several_threads():
     np.testing.assert_array_equal(outs, a + a)
 
 
+def test_a_module_that_is_gone_leaves_nothing_to_the_next_at_its_place():
+    """Modules are known by their addresses, which memory gives out again."""
+    out = np.zeros(1, np.int32)
+    for number in range(60):
+        execute(parse_module(f"kernel k(%x: ptr<i32>) spmd {{\n%n = const {number} : i32\nstore %x, %n\nyield\n}}"), [out], (1, 1, 1))
+        assert out[0] == number
+
+
 def test_a_failed_launch_does_not_spoil_the_next():
     module = parse_module(ADD)
     a, c = np.ones(16, np.float32), np.zeros(16, np.float32)

@@ -95,6 +95,20 @@ def test_positions_in_a_ragged_grid(attribute, type_, want):
         assert list(out[z, y, x]) == list(want(place // size, place % size, size)), (x, y, z)
 
 
+@pytest.mark.parametrize("threads", [70, 64, 6])
+def test_counts_of_simdgroups_and_quadgroups(threads):
+    """In the last threadgroup, which has fewer threads, and of the whole ones that were asked for."""
+    names = ["thread_index_in_quadgroup", "quadgroup_index_in_threadgroup", "quadgroups_per_threadgroup", "dispatch_quadgroups_per_threadgroup", "simdgroups_per_threadgroup", "dispatch_simdgroups_per_threadgroup"]
+    parameters = ", ".join(f"uint v{k} [[{name}]]" for k, name in enumerate(names))
+    text = f"kernel void where(device uint* out, uint i [[thread_position_in_grid]], {parameters}) {{ {' '.join(f'out[6 * i + {k}] = v{k};' for k in range(6))} }}"
+    n = 2 * threads + 5
+    out = zeros(n, 6, dtype=np.uint32)
+    run(text, "where", out, grid_threads=n, threads=threads)
+    for i in range(n):
+        t, here = i % threads, 5 if i >= 2 * threads else threads
+        assert out[i].tolist() == [t % 4, t // 4, -(-here // 4), -(-threads // 4), -(-here // 32), -(-threads // 32)], i
+
+
 def test_scalar_positions_and_simdgroups():
     text = """
     kernel void where(device uint4* out, uint i [[thread_position_in_grid]], ushort t [[thread_index_in_threadgroup]],

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import eas
 import eas.runtime as runtime_module
+from eas import mk
 from eas.base import config, errors
 from eas.ir.text import parse_module
 from eas.runtime import BACKENDS, NAMES, Runtime, UnknownBackend, get_runtime, require
@@ -166,3 +168,27 @@ def test_importing_the_package_loads_no_backend():
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("auto", "metal") and get_runtime(n).is_available()])
+def test_every_runtime_refuses_memory_that_is_not_what_the_kernel_was_made_for(name, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", name)
+    x = np.zeros(4, np.int32)
+    variant = bumped.compile(x, 1, BLOCK=4).variant()
+    run = get_runtime(name).run
+    wrong = {
+        "is a flat, contiguous buffer of i32": [(np.zeros(4, np.float32), 1), (np.zeros((2, 2), np.int32), 1), (np.zeros(8, np.int32)[::2], 1)], "is a buffer of i32, got float": [(3.0, 1)],
+        "is 2147483648, which is no i32": [(x, 2**31)], "is 0.5, which is no i32": [(x, 0.5)], "is a number of type i32, got str": [(x, "1")], "takes 2 arguments, got 1": [(x,)],
+        "starts in the middle of an element": [(np.zeros(17, np.uint8)[1:].view(np.int32), 1)] if name != "interp" else [],
+    }  # fmt: skip
+    for text, cases in wrong.items():
+        for args in cases:
+            with pytest.raises(errors.ArgumentError, match=text):
+                run(variant, args, (1, 1, 1))
+    assert not x.any()
+
+
+@eas.kernel
+def bumped(x, n, BLOCK: eas.constexpr):
+    i = mk.arange(0, BLOCK)
+    mk.store(x, i, mk.load(x, i) + n)

@@ -80,6 +80,19 @@ def test_simd_op_levels(op, of_uniform, of_simdgroup, of_varying):
         assert levels_of(f"{IDS}\n  %r = {op.replace('%v', source)} : i32")["%r"] == level
 
 
+@pytest.mark.parametrize(("op", "of"), [("floordiv", "__floordiv__"), ("truncdiv", "__floordiv__"), ("mod", "__mod__"), ("shr", "__rshift__"), ("and", "__and__"), ("mul", "__mul__")])
+def test_threads_agree_where_a_level_says_so(op, of):
+    """Every small number beside the thread's own: what is of a simdgroup is the same in all of its lanes."""
+    for number in (*range(17), 24, 31, 32, 33, 48, 63, 64, 80, 96, 128):
+        if number == 0 and op != "shr":
+            continue
+        for start in (0, 1, 32):
+            level = levels_of(f"%t = tid {{start={start}, end={start + 128}}} : i32\n%k = const {number} : i32\n%v = {op} %t, %k : i32")["%v"]
+            values = [getattr(start + t, of)(number) for t in range(128)]
+            agree = all(len(set(values[first : first + 32])) == 1 for first in range(0, 128, 32))
+            assert level == "varying" or agree, f"{op} by {number} of threads from {start}"
+
+
 @pytest.mark.parametrize(
     ("line", "level"),
     [
