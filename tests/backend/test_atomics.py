@@ -320,3 +320,34 @@ def test_cells_of_a_threadgroup(backend, dtype):
         assert_identical(contents(out)[k * cells : (k + 1) * cells], contents(buffer(want, dtype)), dtype, False, op)
         assert_identical(old[k], contents(buffer(values, dtype)), dtype, False, op)
         assert_identical(new[k], contents(buffer(after, dtype)), dtype, False, op)
+
+
+@eas.kernel
+def bins_kernel(x, b0, b1, b2, b3, b4, b5, n, FS: eas.constexpr, BINS: eas.constexpr, BLOCK: eas.constexpr):
+    """Each buffer is changed in one way only, and never asked: threads may do it in copies."""
+    i = mk.program_id(0) * BLOCK + mk.arange(0, BLOCK)
+    value = mk.load(x, i, i < n)
+    for update, bins in zip(FS, (b0, b1, b2, b3, b4, b5), strict=True):
+        update(bins, i % BINS, value, mask=i < n)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.i32, dtypes.u32, dtypes.i64, dtypes.f32], ids=str)
+@pytest.mark.parametrize("programs", [1, 40])
+def test_buffers_that_are_changed_in_one_way_only(backend, dtype, programs):
+    """From what was there: the ends of the type, zeros of both signs, and plain numbers."""
+    if dtype is dtypes.i64 and backend in METAL:
+        pytest.skip("Metal has no atomics of signed 64 bits")
+    ops = [op for op in list(UPDATES)[:6] if not dtype.is_float or op in ("atomic_add", "atomic_max", "atomic_min")]
+    ops = (ops * 2)[:6]
+    bins, block = 9, 64
+    n = programs * block - 5
+    start = [dtype.min, dtype.max, 0, 1, 7, 3, 2, 5, dtype.max // 3] if not dtype.is_float else [0.0, -0.0, 1.5, -2.0, math.inf, 3.0, -7.0, 1e5, -1e5]
+    values = small(dtype, n, 4) if not dtype.is_float else [*small(dtype, n - 4, 4), 9.0, -9.0, 2.0, 1.0]
+    made = [buffer(start, dtype) for _ in ops]
+    launch(backend, bins_kernel, buffer(values, dtype), *made, n, grid=programs, FS=tuple(UPDATES[op][0] for op in ops), BINS=bins, BLOCK=block)
+    for op, got in zip(ops, made, strict=True):
+        state = list(start)
+        for i, v in enumerate(values):
+            state[i % bins] = UPDATES[op][1](state[i % bins], v)
+        want = state if dtype.is_float else [wrapped(x, dtype) for x in state]
+        assert_identical(contents(got), contents(buffer(want, dtype)), dtype, zero_sign=False, where=op)

@@ -296,3 +296,29 @@ def test_what_is_behind_the_edges_takes_part(backend, left, right, is_whole):
     wide = [np.pad(x, [(0, up - size) for up, size in zip(shape, x.shape, strict=True)], constant_values=v) for x, shape, v in ((a, (16, 32), left), (b, (32, 32), right))]
     seen = np.s_[:] if is_whole else np.s_[:m, :n]
     np.testing.assert_array_equal(c[seen], (wide[0] @ wide[1])[seen])
+
+
+@eas.kernel
+def product_of_gathered(a, b, c, places, K, N, WHERE: eas.constexpr, LOOP: eas.constexpr, BM: eas.constexpr, BN: eas.constexpr, BK: eas.constexpr):
+    """Rows, columns or steps of k by number, as experts and pages of memory are; whole tiles, without masks."""
+    rows, cols = mk.arange(0, BM), mk.arange(0, BN)
+    rows = mk.load(places, rows) if WHERE == "rows" else rows
+    cols = mk.load(places, cols) if WHERE == "columns" else cols
+    acc = mk.zeros([BM, BN], mk.f32)
+    for first in range(0, K if LOOP else BK, BK):
+        inner = first + mk.arange(0, BK)
+        inner = mk.load(places, inner) if WHERE == "k" else inner
+        acc = mk.dot(mk.load(a, rows[:, None] * K + inner[None, :]), mk.load(b, inner[:, None] * N + cols[None, :]), acc)
+    mk.store(c, mk.arange(0, BM)[:, None] * BN + mk.arange(0, BN)[None, :], acc)
+
+
+@pytest.mark.parametrize("loop", [True, False])
+@pytest.mark.parametrize("where", ["rows", "columns", "k"])
+def test_sides_that_are_gathered(backend, where, loop):
+    m, n, k = 32, 32, 64 if loop else 16
+    a, b = small_integers(40, k).astype(np.float32), small_integers(k, 48).astype(np.float32)
+    places = np.random.default_rng(5).permutation(k if where == "k" else 40).astype(np.int32)
+    c = np.full((m, n), np.nan, np.float32)
+    launch(backend, product_of_gathered, a, b, c, places, k, 48, grid=1, WHERE=where, LOOP=loop, BM=m, BN=n, BK=16)
+    rows, cols, inner = ([places[:length] if where == name else np.arange(length) for name, length in (("rows", m), ("columns", n), ("k", k))])
+    np.testing.assert_array_equal(c, a[rows][:, inner] @ b[inner][:, cols])

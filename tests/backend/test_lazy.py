@@ -175,6 +175,19 @@ def test_a_reader_keeps_what_a_kernel_overwrites(backend):
         x[:] = before + 1
 
 
+def test_a_reader_keeps_what_is_overwritten_through_other_arrays_on_its_memory(backend):
+    """Parts, turned and reinterpreted ones: what counts is where the bytes are."""
+    memory = np.arange(8, dtype=np.float32)
+    ways = [lambda: memory, lambda: memory[2:6], lambda: memory[::-1][:4], lambda: memory.reshape(2, 4)[1], lambda: memory.view(np.int32).view(np.float32)[1:5]]
+    for way in ways:
+        memory[:] = np.arange(8)
+        reader = eas.tensor(memory) + 10
+        written = way()
+        fill_kernel(written, -1.0, written.size, BLOCK=16, _grid=1)
+        assert (memory == -1).sum() == written.size
+        assert reader.tolist() == list(range(10, 18))
+
+
 def test_a_reader_sees_launches_that_are_under_way(backend):
     x = eas.tensor(np.zeros(64, np.float32))
     for i in range(5):

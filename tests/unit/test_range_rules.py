@@ -12,6 +12,7 @@ from math import gcd
 import numpy as np
 import pytest
 
+from eas.analysis.ranges import _choice
 from eas.analysis.ranges.conditions import implied
 from eas.analysis.ranges.intervals import Contiguity, Range, fit, join, tidy
 from eas.analysis.ranges.transfer import decide, transfer
@@ -177,3 +178,23 @@ def test_conditions_say_only_what_is_true(truth):
                 if getattr(x, word)(y) is truth:
                     assert holds(np.array(x), said.get(a, known[a])), (name, first, second, x, y)
                     assert holds(np.array(y), said.get(b, known[b])), (name, first, second, x, y)
+
+
+def test_choices_that_are_made_are_what_the_op_gives():
+    """Every pair of small intervals: an operand that a result is said to be, it always is."""
+    i32 = Type(dtypes.i32)
+    intervals = [Range(lo, hi) for lo, hi in itertools.combinations_with_replacement(range(-3, 5), 2)]
+    for name in ("min", "max", "mod", "truncmod"):
+        inst = make(name, [Value(i32), Value(i32)], {})
+        for a, b in itertools.product(intervals, repeat=2):
+            chosen = _choice(inst, [a, b])
+            if chosen is not None:
+                pairs = np.array(list(itertools.product(range(a.lo, a.hi + 1), range(b.lo, b.hi + 1))), np.int32).T
+                block = Type(dtypes.i32, pairs[0].shape)
+                assert (evaluate(inst.op, Call((block, block), (block,), {}), list(pairs))[0] == pairs[chosen]).all(), (name, a, b)
+    bool_ = Type(dtypes.bool_)
+    for name, (x, y) in itertools.product(("and", "or"), itertools.product([(0, 0), (1, 1), (0, 1)], repeat=2)):
+        inst = make(name, [Value(bool_), Value(bool_)], {})
+        chosen = _choice(inst, [Range(*x), Range(*y)])
+        for pair in itertools.product(range(x[0], x[1] + 1), range(y[0], y[1] + 1)):
+            assert chosen is None or pair[chosen] == (min if name == "and" else max)(pair)
