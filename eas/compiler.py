@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eas.base import config
+from eas.base.backends import keeps_code
 from eas.base.errors import ArgumentError, CompileError, EasError
 from eas.base.facts import Fact
 from eas.base.loading import load
@@ -46,15 +47,15 @@ def get_ready(filename: str) -> None:
     if "eas.lowering" in sys.modules:
         return
     try:
-        runtime = get_runtime()
-        if runtime.name == "cpu" and warm_start.knows_file(filename):
+        get_runtime()
+        if keeps_code(config.backend()) and warm_start.knows_file(filename):
             return
     except EasError:  # a launch says what is wrong with the settings
         return
     _load_lowering()
     from eas import lowering
 
-    if runtime.name == "cpu":
+    if keeps_code(config.backend()):
         lowering.load_code_generator()
 
 
@@ -86,7 +87,7 @@ def _load_lowering() -> None:
 
 def may_be_known() -> bool:
     """Whether native code of earlier processes may be used; who wants to see the steps needs them done."""
-    return get_runtime().name == "cpu" and config.debug() < 4 and not config.verify()
+    return keeps_code(config.backend()) and config.debug() < 4 and not config.verify()
 
 
 def _trace(fn: Callable[..., Any], arguments: Mapping[str, Type | Static], math: str, num_warps: int | None) -> IRModule:

@@ -21,6 +21,7 @@ from eas.frontend.constexpr import Static
 from eas.frontend.trace import Traced, trace
 from eas.ir import IRModule, verify, walk
 from eas.launch.summary import ArgType, Summary
+from eas.ops.simd import LANES
 from eas.passes import optimise
 from eas.passes.check_convergence import check_convergence
 from eas.passes.specialise import specialise
@@ -51,7 +52,7 @@ def trace_kernel(fn: Callable[..., Any], arguments: Mapping[str, Type | Static],
 def _check_threads(module: IRModule, num_warps: int | None) -> None:
     """Raise where a call asks for another number of threads than a kernel of threads says itself."""
     threads = module.attr("threads", 1)
-    if num_warps is not None and 32 * num_warps != threads:
+    if num_warps is not None and LANES * num_warps != threads:
         raise Unsupported(
             f"num_warps={num_warps} of {module.name}, whose mk.tid already says that a threadgroup has {threads} threads",
             hint="leave num_warps out, or change the range of mk.tid",

@@ -11,8 +11,7 @@ from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ops import Call
 from eas.ops import evaluate as evaluate_op
-
-_SIMDGROUP = 32  # threads that share the work of one `mma`
+from eas.ops.simd import LANES
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +131,9 @@ def _inst(inst: Inst, known: _Known) -> Cost:
         case "mma":
             # One simdgroup multiplies two 8x8 matrices; this is the share of one thread.
             reads = (inst.operands[0], inst.operands[2])
-            return Cost(sum(_nbytes(v, 64 // _SIMDGROUP) for v in reads), 2 * 8 * 8 * 8 // _SIMDGROUP)
+            return Cost(sum(_nbytes(v, 64 // LANES) for v in reads), 2 * 8 * 8 * 8 // LANES)
         case "mma_store":
-            return Cost(_nbytes(inst.operands[0], 64 // _SIMDGROUP))
+            return Cost(_nbytes(inst.operands[0], 64 // LANES))
     return Cost(_moved(inst), _lanewise_flops(inst))
 
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ir.text import Names
+from eas.ops.simd import LANES
 
 
 class Uniformity(IntEnum):
@@ -24,7 +25,6 @@ class Uniformity(IntEnum):
 
 Levels = Mapping[Value, Uniformity]
 
-_LANES = 32
 _SOURCES = {
     "num_programs": Uniformity.LAUNCH,
     "program_id": Uniformity.PROGRAM,
@@ -202,8 +202,8 @@ class _Sweep:
         if position is None or count is None or count.op.name != "const":
             return False
         if position.op.name != "local_id" and (
-            position.op.name != "tid" or position["start"] % _LANES
+            position.op.name != "tid" or position["start"] % LANES
         ):
             return False
         n = count["value"]
-        return bool(n >= 5) if inst.op.name == "shr" else bool(n > 0 and n % _LANES == 0)
+        return bool(n >= 5) if inst.op.name == "shr" else bool(n > 0 and n % LANES == 0)

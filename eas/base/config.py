@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from eas.base import backends
 from eas.base.errors import InvalidSetting as InvalidSetting
 
 T_co = TypeVar("T_co", covariant=True)
@@ -73,6 +74,12 @@ def _one_of(*choices: str) -> Kind[str]:
     return Kind("one of " + ", ".join(choices), parse, choices)
 
 
+def _parse_backend(text: str) -> str:
+    if text not in backends.names():  # the manifest of now
+        raise ValueError(text)
+    return text
+
+
 def _integer(lo: int, hi: int | None = None) -> Kind[int]:
     def parse(text: str) -> int:
         number = int(text)
@@ -119,7 +126,7 @@ _FLAG = Kind("0 or 1", _parse_flag, ("0", "1"))
 _CACHE_DIR = Kind("a directory", _parse_cache_dir)
 
 backend = Setting(
-    "EAS_BACKEND", "auto", _one_of("auto", "cpu", "mps", "metal", "interp", "sim"),
+    "EAS_BACKEND", "auto", Kind("one of " + ", ".join(backends.names()), _parse_backend, backends.names()),
     "where kernels run; auto: where their arguments live; metal is another name for mps",
 )
 debug = Setting(

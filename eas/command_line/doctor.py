@@ -17,6 +17,7 @@ import numpy as np
 
 from eas._version import __version__
 from eas.base import config
+from eas.base.backends import BACKENDS
 from eas.base.errors import EasError
 from eas.interop.torch_mps import chosen_layer
 from eas.runtime import get_runtime
@@ -25,7 +26,6 @@ from eas.runtime.native.host_target import host_target
 from eas.schedule.gpu.target import newest_language
 from eas.verify.stages import probe
 
-BACKENDS = ("interp", "cpu", "sim", "mps")
 MIN_CLANG = 19  # older ones lack _Float16 and __bf16, which Metal's half and bfloat need
 
 Row = tuple[str, str]
@@ -36,7 +36,7 @@ def report() -> str:
     torch = probe.import_torch()
     sections: list[tuple[str, list[Row]]] = [
         ("eas", _versions()),
-        ("backends", [(name, _backend(name)) for name in BACKENDS]),
+        ("backends", [(row.name, _backend(row.name)) for row in BACKENDS]),
         ("C++ compilers", _compilers()),
         ("Metal", _metal()),
         ("torch", [*probe.rows(), ("layer", torch_layer())]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eas.base.backends import runs_metal
 from eas.explain.linked import Listing, ir_listing, metal_listings, native_listings, source_blocks
 from eas.explain.machine import Roof, roof_of
 from eas.explain.page import Explanation, Section, page, table, tiles
@@ -49,7 +50,7 @@ def explain_launch(explained: Explained, *, measure: bool = True) -> Explanation
 
 def texts_of(variant: Variant, backend: str, with_others: bool = True) -> tuple[list[Listing], list[Listing]]:
     """The texts of a variant: those that the backend runs, then the others, if anybody wants them."""
-    ir, is_metal = ir_listing("IR", variant.module), backend in ("mps", "sim")
+    ir, is_metal = ir_listing("IR", variant.module), runs_metal(backend)
     native = native_listings(variant) if with_others or not is_metal else []
     metal = metal_listings(variant) if with_others or is_metal else []
     if is_metal:

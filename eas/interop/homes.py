@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eas.base import config
+from eas.base.backends import runs_metal
 from eas.base.errors import LaunchError
 from eas.base.facts import Extent
 from eas.interop.arg_view import ArgView, address_of
@@ -31,7 +32,7 @@ def launch_site(kernel: str, views: Views, get_runtime: Callable[[str | None], R
         return site_of_torch(kernel, views)
     runtime = get_runtime("mps" if "mps" in devices and setting_now(config.backend) == "auto" else None)
     private = [f"`{arg}`" for arg, v in views.items() if v.is_private]
-    if private and runtime.name not in ("mps", "sim"):
+    if private and not runs_metal(runtime.name):
         raise LaunchError(f"{kernel} runs on {runtime.name}, and {', '.join(private)} is memory that only the GPU sees", hint='pass x.to("cpu"), or unset EAS_BACKEND')
     return runtime, views
 

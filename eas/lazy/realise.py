@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from eas.base import config
+from eas.base.backends import runs_metal
 from eas.base.dtypes import DType
 from eas.base.loading import load
 from eas.base.locks import new_lock
@@ -125,7 +126,7 @@ def _made(key: Any, given: list[Node], wanted: list[Node]) -> Plan:
     places = {(became[node], i): at for (node, i), at in places.items() if node in became}
     forced = _with_copies(order)
     order = linearise(roots)
-    is_metal = key[0] in ("mps", "metal", "sim") or (key[0] == "auto" and roots[0].device.name == "mps")
+    is_metal = runs_metal(key[0]) or (key[0] == "auto" and roots[0].device.name == "mps")
     with _lock:
         plan = _plans.get(key)
         if plan is None:

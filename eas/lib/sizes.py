@@ -8,6 +8,7 @@ from typing import Any
 
 from eas import mk
 from eas.base import config
+from eas.base.backends import runs_metal
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.native.host_target import host_caches
 
@@ -41,7 +42,7 @@ PROGRAMS_PER_THREAD = 4  # so that one slow thread delays the others little
 def on_metal(x: Any) -> bool:
     """Whether kernels on `x`, of NumPy, eas or torch, will run in the threadgroups of a Metal device, real or simulated."""
     # `auto` goes by the arguments; to read the setting takes a tenth of the time of asking for its runtime
-    if setting_now(config.backend) in ("mps", "metal", "sim"):
+    if runs_metal(setting_now(config.backend)):
         return True
     device = getattr(x, "device", None)
     return device == "mps" or getattr(device, "type", None) == "mps"

@@ -6,11 +6,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from eas.base import config
+from eas.base.backends import ALIASES, BACKENDS, Backend, names, row_of
 from eas.base.errors import BackendUnavailable, EasError
 from eas.base.facts import NEAR
 from eas.base.loading import load
@@ -234,32 +234,6 @@ class Runtime(ABC):
         return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """One row of the manifest; the module is imported when somebody asks for the runtime."""
-
-    name: str
-    runtime: str  # "module:Class"
-    doc: str
-    is_host: bool  # kernels work on NumPy memory as it is
-
-
-BACKENDS: tuple[Backend, ...] = (  # `auto` takes the first host backend that is available
-    Backend("cpu", "eas.runtime.cpu:CpuRuntime", "native code for this CPU", is_host=True),
-    Backend(
-        "interp",
-        "eas.runtime.interp:InterpRuntime",
-        "the NumPy reference, every access checked",
-        is_host=True,
-    ),
-    Backend("mps", "eas.runtime.metal:MetalRuntime", "Apple GPUs", is_host=False),
-    Backend(
-        "sim", "eas.runtime.sim:SimRuntime", "the Metal text on a software Metal", is_host=False
-    ),
-)
-ALIASES = {"metal": "mps"}
-NAMES = ("auto", *(b.name for b in BACKENDS), *ALIASES)
-
 _runtimes: dict[str, Runtime] = {}
 _lock = new_lock()
 
@@ -271,10 +245,10 @@ def get_runtime(backend: str | None = None) -> Runtime:
     `auto` is the first available backend for host memory.
     """
     name = config.backend() if backend is None else backend
-    if name not in NAMES:
-        near = config.closest(name, NAMES)
+    if name not in names():
+        near = config.closest(name, names())
         raise UnknownBackend(
-            f"there is no backend {name!r}; the backends are {', '.join(NAMES)}",
+            f"there is no backend {name!r}; the backends are {', '.join(names())}",
             hint=f"did you mean {near!r}?"
             if near
             else "'auto' runs a kernel where its arguments live",
@@ -327,7 +301,8 @@ def _runtime(name: str) -> Runtime:
         return known
     with _lock:
         if name not in _runtimes:
-            row = next(b for b in BACKENDS if b.name == name)
+            row = row_of(name)
+            assert row is not None, name
             module, _, class_name = row.runtime.partition(":")
             load(module)
             made = getattr(import_module(module), class_name)()

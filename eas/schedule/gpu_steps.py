@@ -43,7 +43,7 @@ class MetalRecord:
 def _choose_threads(module: IRModule, record: MetalRecord) -> IRModule:
     """Note how many threads a threadgroup has (launch bounds)."""
     warps = record.num_warps
-    record.threads = 1 if record.is_serial else (32 * warps if warps else choose_threads(module, record.target))
+    record.threads = 1 if record.is_serial else (record.target.simd_width * warps if warps else choose_threads(module, record.target))
     return module
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from eas.base.backends import BACKENDS
 from eas.verify import kept_facts, page
 from eas.verify.machine import Survey, survey
 from eas.verify.report import Report, read, table, write
@@ -16,7 +17,6 @@ from eas.verify.runner import Outcome, run_job
 from eas.verify.stage_table import STAGES, Job, plan
 
 BAR = 24
-BACKENDS = ("cpu", "mps", "sim")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(f"{s.name:<12} {s.title} (at most {s.seconds} s on {s.where})" for s in STAGES))
         return 0
     only, asked = (tuple(filter(None, text.split(","))) for text in (options.only, options.backend))
-    problem = _unknown("stage", only, [s.name for s in STAGES]) or _unknown("backend", asked, BACKENDS)
+    problem = _unknown("stage", only, [s.name for s in STAGES]) or _unknown("backend", asked, [row.name for row in BACKENDS if row.target])
     if problem:
         print(f"eas verify: {problem}", file=sys.stderr)
         return 2

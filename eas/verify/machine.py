@@ -71,7 +71,7 @@ def gpu() -> dict[str, Any]:
 
 def backends(asked: tuple[str, ...] = ()) -> dict[str, str | None]:
     """The backends to look at, each with the reason why it is not available; who has a GPU need not wait for the software Metal."""
-    names = asked or tuple(b.name for b in BACKENDS if b.name != "interp")
+    names = asked or tuple(row.name for row in BACKENDS if row.target)
     found = {name: get_runtime(name).why_unavailable() for name in names}
     if not asked and found["mps"] is None and config.metal() == "native":
         del found["sim"]

@@ -6,6 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from eas.base import config
+from eas.base.backends import runs_metal
 
 
 class GPUTarget(NamedTuple):
@@ -38,7 +39,7 @@ class Driver:
         return True
 
     def get_current_target(self) -> GPUTarget:
-        return GPUTarget("metal" if config.backend() in ("mps", "metal", "sim") else "cpu", 0, 32)
+        return GPUTarget("metal" if runs_metal(config.backend()) else "cpu", 0, 32)
 
     def get_current_device(self) -> int:
         return 0

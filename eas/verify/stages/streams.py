@@ -12,6 +12,7 @@ import numpy as np
 
 import eas
 from eas import mk
+from eas.base.backends import runs_metal
 from eas.lib.kernels import constexpr, kernel
 from eas.verify.events import Recorder
 
@@ -39,7 +40,7 @@ def run(record: Recorder, backend: str) -> None:
 
 
 def _device() -> str:
-    return "mps" if eas.runtime.get_runtime().name in ("mps", "sim") else "cpu"
+    return "mps" if runs_metal(eas.runtime.get_runtime().name) else "cpu"
 
 
 def _tensors(seed: int) -> tuple[list[Any], list[np.ndarray]]:
