@@ -18,7 +18,7 @@ def can_divide_by_scalar(inst: Inst, operands: list[Reg]) -> bool:
     """Whether lanes are divided by a number that only the launch knows."""
     a, d = operands
     is_short = not inst.out.dtype.is_float and bits_of(a.element) <= 32
-    return is_short and a.lanes > 1 and d.lanes == 1 and d.text.startswith("%")
+    return is_short and a.lanes > 1 and d.lanes == 1 and not d.is_literal
 
 
 def divide_by_scalar(t: Text, inst: Inst, operands: list[Reg]) -> Reg:

@@ -156,9 +156,7 @@ class _Kernel(LlvmEmitter):
         """
         t = self.t
         (first, size), (second, other), (third, _) = self._axes()
-        body = self.module.body.body
         rows = self.module.attr("rows")
-        loop = next(inst for inst in body if inst.op.name == "loop") if rows > 1 else None
         t.write(
             "br label %groups",
             "groups:",
@@ -191,13 +189,8 @@ class _Kernel(LlvmEmitter):
             "piece:",
             f"%{first} = sub i64 %program, %row_start",
         )
-        if loop is None:
-            self.region(self.module.body)
-        else:
-            for inst in body[: body.index(loop)]:
-                self.inst(inst)
-            self.regs[loop.regions[0].params[0]] = Reg("%i", "i32")
-            self.region(loop.regions[0])
+        assert rows == 1 or any(inst.op.name == "loop" and inst["of_rows"] for inst in self.module.body.body)
+        self.region(self.module.body)
         t.write(
             "br label %program_end",
             "program_end:",
@@ -325,8 +318,9 @@ class _Kernel(LlvmEmitter):
         start, end = (self.regs[v] for v in inst.operands[:2])
         outer, self.lanes = self.lanes, inst["lanes"]
         carried = [self.t.splat(self.regs[v], self.lanes) for v in inst.operands[2:]]
-        if inst["once"]:
-            self.regs.update(zip(inst.regions[0].params, [start, *carried], strict=True))
+        if inst["once"] or inst["of_rows"]:
+            first = Reg("%i", "i32") if inst["of_rows"] else start  # the loop over rows is around that over programs
+            self.regs.update(zip(inst.regions[0].params, [first, *carried], strict=True))
             self.regs.update(zip(inst.outs, self.region(inst.regions[0]), strict=True))
         else:
             self._counted(inst, start, end, self.t.number(self.lanes, start.element), carried)

@@ -60,7 +60,7 @@ def _addptr(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
         word = "sext" if inst.operands[1].dtype.is_signed else "zext"
         offset = (
             t.convert(word, offset, "i64")
-            if offset.lanes > 1 or offset.text.startswith("%")
+            if offset.lanes > 1 or not offset.is_literal
             else Reg(offset.text, "i64")
         )
     lanes = max(pointer.lanes, offset.lanes)

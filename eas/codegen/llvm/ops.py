@@ -86,7 +86,7 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         dtype = inst.out.dtype
         if dtype.is_float:
             return _float_divide(t, a, b, dtype, wants_quotient)
-        is_natural, is_number = inst["natural"], not b.text.startswith("%")
+        is_natural, is_number = inst["natural"], b.is_literal
         if is_natural and inst["by_positive"] and (is_number or a.lanes == 1):
             return _natural(t, a, b, wants_quotient)
         if is_natural and not is_number and a.lanes == 1:
@@ -97,7 +97,7 @@ def _divide(floor: bool, wants_quotient: bool) -> Spelling:
         zero, one = t.like(0, a), t.like(1, a)
         by_zero = t.compare("icmp eq", b, zero)
         safe = t.select(by_zero, one, b)
-        if _is_plain_divisor(t, b):
+        if _is_plain_divisor(b):
             quotient = t.op("sdiv" if dtype.is_signed else "udiv", a, b)  # LLVM multiplies instead
         elif dtype.is_signed:
             # INT_MIN / -1 wraps: the quotient is the negation, which LLVM's sdiv leaves undefined.
@@ -137,23 +137,19 @@ def _if_positive(t: Text, number: Reg, then: Callable[[], Reg], other: Callable[
     return t.let(f"phi {number.type} {', '.join(sides)}", number.element, 1)
 
 
-def _is_plain_divisor(t: Text, b: Reg) -> bool:
+def _is_plain_divisor(b: Reg) -> bool:
     """One number in all lanes that needs no care: neither 0 nor -1."""
-    return _uniform(t, b) not in (None, 0, -1)
+    return _uniform(b) not in (None, 0, -1)
 
 
-def _uniform(t: Text, b: Reg) -> int | None:
+def _uniform(b: Reg) -> int | None:
     """The number that is in all lanes, if it is known."""
-    if b.text.startswith("%"):
-        return None
-    number = b.text.removeprefix(f"splat ({b.element} ").removesuffix(")")
-    is_uniform = t.splat(Reg(number, b.element), b.lanes).text == b.text
-    return int(number) if is_uniform and number.lstrip("-").isdigit() else None
+    return b.number if isinstance(b.number, int) and b.element != "i1" else None
 
 
 def _quotient(t: Text, a: Reg, b: Reg, word: str) -> Reg:
     """Vectors of up to 32 bits divide exactly in f64; LLVM would divide lane by lane."""
-    if a.lanes == 1 or a.element == "i64" or not b.text.startswith("%"):
+    if a.lanes == 1 or a.element == "i64" or b.is_literal:
         return t.op(word, a, b)
     to, back = ("sitofp", "fptosi") if word == "sdiv" else ("uitofp", "fptoui")
     ratio = t.op("fdiv", t.convert(to, a, "double"), t.convert(to, b, "double"))
@@ -187,7 +183,7 @@ def _shift(left: bool) -> Spelling:
     def spell(t: Text, inst: Inst, xs: list[Reg]) -> Reg:
         a, n = xs
         dtype = inst.out.dtype
-        count = _uniform(t, n)
+        count = _uniform(n)
         if count is not None and 0 <= count < dtype.bits:
             return t.op("shl" if left else "ashr" if dtype.is_signed else "lshr", a, n)
         too_far = t.compare("icmp uge", n, t.like(dtype.bits, n))

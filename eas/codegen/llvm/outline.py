@@ -62,7 +62,7 @@ class Outliner:
         if not inst.op.has(Trait.ELEMENTWISE):
             made: Reg | Sequence[Reg] = spell(self.t, inst, operands)
             return made
-        fixed = {i: r for i, r in enumerate(operands) if inst.op.name in LOOK_AT_NUMBERS and not r.text.startswith("%")}
+        fixed = {i: r for i, r in enumerate(operands) if inst.op.name in LOOK_AT_NUMBERS and r.is_literal}
 
         def write(*xs: Reg) -> Sequence[Reg]:
             given = iter(xs)

@@ -114,7 +114,7 @@ class Repeats:
             return False
         leaves = [loop.leaves[k] for k in sorted(set(loop.group.parameters.values()))]
         regs = [self._reg(leaf) for leaf in leaves]
-        passes = [bool(leaf.number) or reg.text.startswith("%") for leaf, reg in zip(leaves, regs, strict=True)]
+        passes = [bool(leaf.number) or not reg.is_literal for leaf, reg in zip(leaves, regs, strict=True)]
         known = [(r.type, passed or r.text, self._copy(leaf.value)) for leaf, r, passed in zip(leaves, regs, passes, strict=True)]
         key = (loop.key, self.emitter.lanes, tuple(known))
         made = self.made.get(key)

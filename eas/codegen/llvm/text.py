@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eas.base.dtypes import DType
 
@@ -66,6 +66,11 @@ class Reg:
     text: str
     element: str
     lanes: int = 1
+    number: float | int | None = field(default=None, compare=False)  # in all lanes, where it was written as one
+
+    @property
+    def is_literal(self) -> bool:
+        return not self.text.startswith("%")
 
     @property
     def type(self) -> str:
@@ -228,8 +233,8 @@ class Text:
         if value.lanes == lanes:
             return value
         kind = vector(value.element, lanes)
-        if not value.text.startswith("%"):
-            return Reg(f"splat ({value})", value.element, lanes)
+        if value.is_literal:
+            return Reg(f"splat ({value})", value.element, lanes, value.number)
         first = self.let(f"insertelement {kind} poison, {value}, i32 0", value.element, lanes)
         return self.let(
             f"shufflevector {first}, {kind} poison, <{lanes} x i32> zeroinitializer",
@@ -238,7 +243,7 @@ class Text:
         )
 
     def number(self, value: float | int, element: str, lanes: int = 1) -> Reg:
-        return self.splat(Reg(literal(value, element), element), lanes)
+        return self.splat(Reg(literal(value, element), element, 1, value), lanes)
 
     def like(self, value: float | int, reg: Reg) -> Reg:
         """A number in the type of another value."""

@@ -172,7 +172,7 @@ class Lowering(Statements):
 
     # --- loops ------------------------------------------------------------------------------
 
-    def counted(self, extent: int, body: Callable[[Value], None], hint: str = "") -> None:
+    def counted(self, extent: int, body: Callable[[Value], None], hint: str = "", **attrs: object) -> None:
         """for i in range(extent), without carried values."""
         if extent == 1:
             body(self.e.const(0))
@@ -183,4 +183,4 @@ class Lowering(Statements):
             return ()
 
         region = self.e.region([I32], inside, [hint])
-        self.e.inst("loop", [self.e.const(0), self.e.const(extent)], {"lanes": 1}, [region])
+        self.e.inst("loop", [self.e.const(0), self.e.const(extent)], {"lanes": 1, **attrs}, [region])

@@ -20,7 +20,7 @@ def contract(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple
     """A call of a helper function that computes c += a @ b; numbers known here are built into it."""
     element, out = (scratch_type(inst.operands[i].dtype) for i in (0, 2))
     numbers = [_as_i64(emitter.t, r) for r in operands[3:6]]
-    known = ["x" if r.text.startswith("%") else r.text for r in numbers]
+    known = [r.text if r.is_literal else "x" for r in numbers]
     shape, column, target = inst["shape"], inst["a_column"], emitter.target
     ahead = {
         side: Ahead(f"%next_{side}", inst.operands[6 + 2 * i].dtype.nbytes)
@@ -39,7 +39,7 @@ def contract(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple
 
 
 def _as_i64(t: Text, value: Reg) -> Reg:
-    if not value.text.startswith("%"):
+    if value.is_literal:
         return Reg(value.text, "i64")
     return value if value.element == "i64" else t.convert("sext", value, "i64")
 
@@ -79,7 +79,7 @@ class _Contract(Loops):
         t = self.t
         names = ("%k", "%a_row", "%b_row")
         self.k, self.a_row, self.b_row = (
-            Reg(name, "i64") if given.text.startswith("%") else given
+            given if given.is_literal else Reg(name, "i64")
             for name, given in zip(names, numbers, strict=True)
         )
         # A number of steps that is only known at run time is a multiple of nothing.

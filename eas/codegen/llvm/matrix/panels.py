@@ -34,7 +34,7 @@ def contract_panels(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -
     """A call of a helper function that computes c += a @ b; strides known here are built into it."""
     dtype, out = inst.operands[0].dtype, inst.operands[2].dtype
     numbers = list(operands[6:])
-    known = ["x" if r.text.startswith("%") else r.text for r in numbers[3:]]
+    known = [r.text if r.is_literal else "x" for r in numbers[3:]]
     names = (dtype.name, out.name, *inst["shape"], *known, "fresh" if inst["fresh"] else "add", inst["memo"])
     symbol = "panels_" + "_".join(n.replace("-", "m") for n in map(str, names))
     if symbol not in emitter.t.helpers:
@@ -490,7 +490,7 @@ class _Panels(Loops):
 
     def _block_function(self, height: int, a_step: Reg, b_step: Reg) -> str:
         """The name of the function for blocks of a height, and steps of k that may be known."""
-        steps = [r if not r.text.startswith("%") else Reg("x", "i64") for r in (a_step, b_step)]
+        steps = [r if r.is_literal else Reg("x", "i64") for r in (a_step, b_step)]
         names = (height, f"{self.vectors}x{self.wide}", self.columns, *(r.text for r in steps))
         symbol = f"block_{self.out}_" + "_".join(n.replace("-", "m") for n in map(str, names))
         if symbol not in self.module.helpers:

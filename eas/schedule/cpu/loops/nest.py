@@ -122,7 +122,7 @@ class NestLoops:
             row(bases)
             return
         axis = self.rank - 2
-        self.p.counted(self.shape[self.order[axis]], lambda i: row((*bases, i)), f"i{axis}")
+        self.p.counted(self.shape[self.order[axis]], lambda i: row((*bases, i)), f"i{axis}", **({"of_rows": True} if self.p.facts.in_rows else {}))
 
     def index(self, bases: tuple[Value, ...], last: Value, lanes: int) -> tuple[Index, ...]:
         found = {k: Index(base, axis=k) for k, base in zip(self.order, bases, strict=False)}
