@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eas.analysis.commuting import neutral_element
+from eas.analysis.program import made_by
 from eas.base.dtypes import DType
 from eas.ir import Inst, Region, Trait, Value, make
 
@@ -90,7 +91,7 @@ def indexed_extreme(combine: Region) -> str | None:
     """"max" or "min" of the region of argmax or argmin: the better value with its index, of equals the lower index."""
     if len(combine.params) != 4 or not combine.params[1].dtype.is_int or len(combine.body) > _LONGEST:
         return None
-    made = {out: inst for inst in combine.body for out in inst.outs}
+    made = made_by(combine.body)
     a, i, b, j = (("param", k) for k in range(4))
     yields = tuple(_tree(v, combine.params, made) for v in combine.yields)
     for kind, better in (("max", "gt"), ("min", "lt")):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from eas.analysis.program import made_by
 from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Value, walk
 from eas.ops import Op, Trait
@@ -131,7 +132,7 @@ class Memory:
         return False
 
     def _written_places(self) -> tuple[Place, ...]:
-        producer = {out: inst for inst in walk(self._body) for out in inst.outs}
+        producer = made_by(walk(self._body))
         return tuple(dict.fromkeys(self.place(i.operands[0], producer) for i in walk(self._body) if is_store(i.op)))
 
 

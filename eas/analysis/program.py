@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from eas.base.errors import Unsupported
+from eas.base.trampoline import reached
 from eas.base.types import Shape
 from eas.ir import Arg, Inst, IRModule, Loc, Region, Trait, Value, walk
 from eas.ir.text import Names
@@ -18,9 +19,23 @@ HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
 """Ops that are their operand, and say something of it."""
 
 
+def made_by(insts: Iterable[Inst]) -> dict[Value, Inst]:
+    """The results of instructions, each with the one that makes it."""
+    return {out: inst for inst in insts for out in inst.outs}
+
+
 def producers(module: IRModule) -> Producers:
     """The instruction that each value is a result of; arguments and parameters have none."""
-    return {out: inst for inst in walk(module.body) for out in inst.outs}
+    return made_by(walk(module.body))
+
+
+def users_of(module: IRModule) -> dict[Value, list[Inst]]:
+    """The instructions that have each value as an operand, yields included, once for each time they do."""
+    users: dict[Value, list[Inst]] = {}
+    for inst in walk(module.body):
+        for operand in inst.operands:
+            users.setdefault(operand, []).append(inst)
+    return users
 
 
 def uses(module: IRModule) -> Mapping[Value, int]:
@@ -195,6 +210,19 @@ def flows(module: IRModule) -> Mapping[Value, tuple[Value, ...]]:
                 params = region.params[len(region.params) - carried :]
                 found.update(zip(params, (found[out] for out in inst.outs), strict=True))
     return found
+
+
+def dependents(module: IRModule, roots: Iterable[Value]) -> frozenset[Value]:
+    """The values that are computed from some others, in loops and branches too; those themselves are among them."""
+    behind: dict[Value, list[Value]] = {}
+    for inst in walk(module.body):
+        is_control = inst.op.name in ("for", "while", "if")
+        for v in inst.operands[: 3 if inst.op.name == "for" else 1] if is_control else inst.operands:
+            behind.setdefault(v, []).extend(inst.outs)
+    for value, sources in flows(module).items():
+        for v in sources:
+            behind.setdefault(v, []).append(value)
+    return frozenset(reached(roots, lambda v: behind.get(v, ())))
 
 
 # --- address arithmetic -----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from eas.analysis import made_by
 from eas.analysis.range_length import range_length
 from eas.base import dtypes
 from eas.base.types import Type
@@ -31,7 +32,7 @@ def _rule(inst: Inst, rw: Rewriter) -> list[Value] | None:
     if inst.op.name != "for":
         return None
     region = inst.regions[0]
-    inside = {out: i for i in region.body for out in i.outs}
+    inside = made_by(region.body)
     defined = set(inside) | set(region.params)
     steps: dict[int, Value] = {}
     for k, out in enumerate(inst.outs):

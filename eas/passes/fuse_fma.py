@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from eas.ir import Inst, IRModule, Value, walk
+from eas.analysis import uses
+from eas.ir import Inst, IRModule, Value
 from eas.ir.rewriting import Rewriter, rewrite
 
 
@@ -13,11 +13,11 @@ def fuse_fma(module: IRModule) -> IRModule:
     """Under relaxed or fast math, a float product that only one sum uses is part of that sum."""
     if module.attr("math", "safe") not in ("relaxed", "fast"):
         return module
-    uses = Counter([v for inst in walk(module.body) for v in inst.operands])
+    used = uses(module)
 
     def product(value: Value, rw: Rewriter) -> tuple[Value, ...]:
         mul = rw.produced_by("mul", value)
-        return mul.operands if mul is not None and uses[value] == 1 else ()
+        return mul.operands if mul is not None and used[value] == 1 else ()
 
     def rule(inst: Inst, rw: Rewriter) -> Sequence[Value] | None:
         if inst.op.name not in ("add", "sub") or not inst.out.dtype.is_float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from eas.analysis.motion import Direction, Term, motion_of
+from eas.base.trampoline import reached
 from eas.ir import Inst, IRModule, Value
 from eas.schedule.elements.elements import Elements
 from eas.schedule.target import CpuTarget
@@ -62,12 +63,8 @@ class NextProgram:
 
     def _along(self, pointer: Value) -> list[Inst]:
         """The loops whose counters are part of an address."""
-        seen, values = set(), [pointer]
-        while values:
-            value = values.pop()
-            if value not in seen:
-                seen.add(value)
-                values += self._motion.made[value].operands if value in self._motion.made else ()
+        made = self._motion.made
+        seen = set(reached([pointer], lambda v: made[v].operands if v in made else ()))
         return [loop for counter, loop in self._motion.counters.items() if counter in seen]
 
     def _terms(self, pointer: Value) -> tuple[Term, ...]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from eas.analysis import made_by
 from eas.analysis.combines import is_idempotent, only_op
 from eas.base.trampoline import Definition, evaluate
 from eas.base.types import Type
@@ -131,7 +132,7 @@ class TailValues:
     ) -> None:
         self.elements, self.e = elements, elements.e
         self.index, self.key, self.tails = index, key, tails
-        self.made = {out: inst for inst in members for out in inst.outs}
+        self.made = made_by(members)
         self.memo: dict[tuple[Value, tuple[Index, ...]], Value | None] = {}
 
     def is_off(self, mask: Value, index: tuple[Index, ...] | None = None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from eas.analysis import mask_of
+from eas.analysis import mask_of, users_of
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.cpu.lowering import Lowering
 from eas.schedule.elements.elements import Index, Slot, TurnedSlot
@@ -15,17 +15,11 @@ from eas.schedule.target import CpuTarget
 
 def turned_nests(module: IRModule, target: CpuTarget) -> dict[Inst, int]:
     """Nests of which everybody sees a permutation only, and the axis that is the last one there."""
-    users: dict[Value, list[Inst]] = {}
-    inside: set[int] = set()
-    insts = list(walk(module.body))
-    for inst in insts:
-        for operand in inst.operands:
-            users.setdefault(operand, []).append(inst)
-        if inst.op.name == "nest":
-            inside.update(id(part) for part in walk(inst.regions[0]))
+    users, nests = users_of(module), [inst for inst in walk(module.body) if inst.op.name == "nest"]
+    inside = {id(part) for nest in nests for part in walk(nest.regions[0])}
     found = {}
-    for nest in insts:
-        axes = {_axis_read(out, users, inside) for out in nest.outs} if nest.op.name == "nest" else {None}
+    for nest in nests:
+        axes = {_axis_read(out, users, inside) for out in nest.outs}
         axis = axes.pop() if len(axes) == 1 else None
         if axis is not None and _can_turn(nest, axis, target):
             found[nest] = axis

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from eas.analysis import definitions, with_inner
+from eas.analysis import definitions, made_by, with_inner
 from eas.analysis.ranges import value_ranges
 from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
@@ -147,7 +147,7 @@ class Lanes(Statements):
     def _wish(self, region: Region, slots: Mapping[int, Slot], own: int) -> None:
         """What a product starts from is made in the product's place."""
         super()._wish(region, slots, own)
-        makers = {out: inst for inst in region.body for out in inst.outs}
+        makers = made_by(region.body)
         for i, slot in slots.items():
             result = region.yields[i]
             if result not in self.products or result not in self.wanted:

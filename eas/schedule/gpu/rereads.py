@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eas.analysis import PointerBases, with_inner, writes
+from eas.analysis import PointerBases, producers, with_inner, writes
 from eas.base.trampoline import reached
-from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value
 
 _VIEWS = ("expand_dims", "broadcast")
 _MOST_READERS = 2
@@ -41,7 +41,7 @@ class _Finder:
     def __init__(self, module: IRModule) -> None:
         self.bases = PointerBases(module)
         self.written = set(writes(module))
-        self.made = {out: inst for inst in walk(module.body) for out in inst.outs}
+        self.made = producers(module)
 
     def found(self, region: Region) -> Iterator[tuple[Value, Inst]]:
         for nest in region.body:

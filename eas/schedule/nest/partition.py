@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eas.analysis import PointerBases, with_inner
+from eas.analysis import PointerBases, made_by, users_of, with_inner
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Shape, Space
-from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make, walk
+from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, make
 from eas.schedule.nest.collisions import Addresses
 from eas.schedule.nest.memory import NestMemory
 from eas.schedule.rewrite.element_loops import is_each, wish
@@ -73,10 +73,7 @@ class _Facts:
         self.in_order = in_order
         self.hoists = hoists
         self._different: dict[Value, bool] = {}
-        self.users: dict[Value, list[Inst]] = {}
-        for inst in walk(module.body):
-            for operand in inst.operands:
-                self.users.setdefault(operand, []).append(inst)
+        self.users = users_of(module)
 
     def repeats(self, load: Inst, members: Collection[Inst]) -> bool:
         """Whether it repeats, perhaps by way of others, a load that is one of these."""
@@ -394,7 +391,7 @@ class _Partition:
 
     def _with_pointers(self, group: _Group) -> list[Inst]:
         """The members, each after the addresses over values of the nest that it uses."""
-        own = {out: inst for inst in group.inner for out in inst.outs}
+        own = made_by(group.inner)
         shared = {out: inst for inst in group.pending for out in inst.outs if out not in own}
         placed: dict[Value, Value] = {}
         members: list[Inst] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from eas.analysis import PointerBases, writes
+from eas.analysis import PointerBases, made_by, writes
 from eas.analysis.indexing import Affine, Bound, Box, Boxes, Forms, Linear, Symbol, Term
 from eas.analysis.indexing.linear import ONE, ZERO
 from eas.base import dtypes
@@ -46,7 +46,7 @@ def _body_dot(loop: Inst) -> Inst | None:
     region = loop.regions[0]
     if len(loop.outs) != 1:
         return None
-    made = {out: inst for inst in region.body for out in inst.outs}
+    made = made_by(region.body)
     dot = made.get(region.yields[0])
     is_sum = dot is not None and dot.op.name == "dot" and dot.operands[2] is region.params[1]
     return dot if is_sum else None

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eas.analysis import made_by
 from eas.base.trampoline import Definition, evaluate, every, reached
 from eas.ir import Inst, IRModule, Region, Trait, Value, make
 from eas.ir.rewriting import Rewriter, clone_region, rewrite
@@ -84,7 +85,7 @@ def _one_any(loop: Inst, literal: _Literal) -> _Test | None:
     if not _flatten(region, parts, literal) or len(parts.anys) != 1:
         return None
     (reduce,) = parts.anys
-    made = {out: inst for inst in parts.kept for out in inst.outs}
+    made = made_by(parts.kept)
     asked = reduce.operands[0]
     while (view := made.get(asked)) is not None and view.op.name == "reshape":
         asked = view.operands[0]
@@ -109,7 +110,7 @@ def _one_any(loop: Inst, literal: _Literal) -> _Test | None:
 
 def _flatten(region: Region, parts: _Parts, literal: _Literal) -> bool:
     """Collect the conditions that a region's only result joins; False where it is anything else."""
-    made = {out: inst for inst in region.body for out in inst.outs}
+    made = made_by(region.body)
     joints: set[int] = set()
 
     def split(value: Value) -> None:
@@ -202,7 +203,7 @@ class _Stopped:
     def __init__(self, loop: Inst, test: _Test, literal: _Literal) -> None:
         region, body = loop.regions
         self._literal = literal
-        self._made = {out: inst for inst in body.body for out in inst.outs}
+        self._made = made_by(body.body)
         self._facts: dict[Value, _Fact] = {}
         self._known: dict[Hashable, _Is] = {}
         self._names: dict[Value, Hashable] = {}

@@ -6,9 +6,10 @@ are one tile whose rows share their loads (`sums.py`); what is left of an axis t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from eas.analysis import dependents, producers
 from eas.analysis.effects import Memory
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Region, Trait, Value, make, walk
@@ -46,7 +47,7 @@ def join_programs(module: IRModule, loops: Collection[Inst]) -> IRModule:
 
 def _is_known(module: IRModule) -> bool:
     """Whether nothing is read that the kernel writes, so that programs may run in any order and at once."""
-    memory, made = Memory(module), {out: inst for inst in walk(module.body) for out in inst.outs}
+    memory, made = Memory(module), producers(module)
     insts = list(walk(module.body))
     loads = [inst for inst in insts if inst.op.name == "load"]
     plain = (i for i in insts if i.op.name not in ("for", "yield", *_LIKE_ELEMENTS))
@@ -61,27 +62,9 @@ def _is_shared(module: IRModule, loops: Sequence[Inst], axis: int) -> bool:
     return bool(blocks) and all(i.out not in moving for i in blocks) and any(i.out in moving for i in loads) and all(o in moving for loop in loops for o in loop.outs)
 
 
-def _moving(module: IRModule, axis: int) -> set[Value]:
+def _moving(module: IRModule, axis: int) -> frozenset[Value]:
     """The values that depend on a program id."""
-    found: set[Value] = set()
-
-    def note(insts: Iterable[Inst]) -> None:
-        for inst in insts:
-            if inst.op.name == "for":
-                body = inst.regions[0]
-                before = -1
-                while len(found) != before:  # what is carried around depends on what it is made from
-                    before = len(found)
-                    for param, start, end in zip(body.params[1:], inst.operands[3:], body.yields, strict=True):
-                        if start in found or end in found:
-                            found.add(param)
-                    note(body.body)
-                found.update(out for out, end, param in zip(inst.outs, body.yields, body.params[1:], strict=True) if end in found or param in found)
-            elif (inst.op.name == "program_id" and inst["axis"] == axis) or any(v in found for v in inst.operands):
-                found.update(inst.outs)
-
-    note(module.body.body)
-    return found
+    return dependents(module, (i.out for i in walk(module.body) if i.op.name == "program_id" and i["axis"] == axis))
 
 
 class _Joined:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from eas.analysis import uses
 from eas.base import dtypes
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Type
-from eas.ir import Inst, IRModule, Value, walk
+from eas.ir import Inst, IRModule, Value
 from eas.ir.rewriting import Rewriter
 
 _WRAPPING = frozenset({"add", "sub", "mul", "neg", "and", "or", "xor", "not"})  # low bits are made of low bits
@@ -23,7 +23,7 @@ class LowBits:
     """Finds the low 16 bits of values of 32 bits that nothing else looks at."""
 
     def __init__(self, module: IRModule) -> None:
-        self._uses = Counter(v for inst in walk(module.body) for v in inst.operands)
+        self._uses = uses(module)
 
     def cast(self, source: Value, wanted: Type, short: Short, rw: Rewriter) -> Value | None:
         """What a cast to 8 or 16 bits gives, from 16 bits of what `source` is made of; `short` are the short forms of values."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from eas.analysis import made_by, users_of
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.rewrite.reload_blocks import Body, LoadFacts, users_of
+from eas.schedule.rewrite.reload_blocks import Body, LoadFacts
 
 _MOST = 3  # such instructions: a vector of them takes no longer than to store and load it
 
@@ -32,7 +33,7 @@ def recompute_blocks(module: IRModule, copies: dict[Inst, Inst]) -> tuple[IRModu
 
 
 def _recomputed(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Region:
-    body, made = Body(region.body), {out: inst for inst in region.body for out in inst.outs}
+    body, made = Body(region.body), made_by(region.body)
     wanted: dict[Inst, list[list[Inst]]] = {}
     for inst in region.body:
         formula = _formula(inst, made, facts) if _is_cheap(inst) else None

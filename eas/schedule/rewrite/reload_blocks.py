@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from dataclasses import replace
 
+from eas.analysis import producers, users_of
 from eas.analysis.effects import Memory
 from eas.analysis.indexing import analyse
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
@@ -31,22 +32,13 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
     return module.with_body(_reloaded(module.body, facts, copies)), copies
 
 
-def users_of(module: IRModule) -> dict[Value, list[Inst]]:
-    """Who reads each value."""
-    users: dict[Value, list[Inst]] = {}
-    for inst in walk(module.body):
-        for operand in inst.operands:
-            users.setdefault(operand, []).append(inst)
-    return users
-
-
 class LoadFacts:
     """What is known of the loads of a module."""
 
     def __init__(self, module: IRModule, users: dict[Value, list[Inst]]) -> None:
         self.users = users
         self._memory, self._accesses = Memory(module), analyse(module)
-        self.producer = {out: inst for inst in walk(module.body) for out in inst.outs}
+        self.producer = producers(module)
 
     def may_repeat(self, load: Inst) -> bool:
         """Whether neighbours in memory are read, which nobody writes, and nobody needs more than one of them at a time."""

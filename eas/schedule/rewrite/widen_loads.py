@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from eas.analysis import made_by, users_of
 from eas.analysis.effects import Memory
 from eas.analysis.indexing import analyse
 from eas.ir import Inst, IRModule, Trait, Value, walk
@@ -30,11 +31,8 @@ def widen_loads(module: IRModule, loops: Collection[Inst] = ()) -> IRModule:
     plain = insts if all(_is_plain(i) for i in insts) else [i for loop in loops if _is_tile_sum(loop) for i in loop.regions[0].body]
     if not any(inst.op.name == "load" and inst.out.shape for inst in plain):
         return module
-    users: dict[Value, list[Inst]] = {}
-    for inst in insts:
-        for operand in inst.operands:
-            users.setdefault(operand, []).append(inst)
-    made = {out: inst for inst in insts for out in inst.outs}
+    users = users_of(module)
+    made = made_by(insts)
     memory = Memory(module)
     narrow = [i for i in plain if i.op.name == "load" and i.out.shape and _is_only_widened(i.out, users)]
     if not narrow:
