@@ -14,11 +14,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from eas.analysis.program import HINTS, producers, region_definitions
+from eas.analysis.program import (
+    HINTS,
+    SPREADS,
+    constant_behind,
+    producers,
+    region_definitions,
+    source_of,
+)
 from eas.base.trampoline import evaluate
 from eas.ir import Arg, Inst, IRModule, Region, Trait, Value, walk
 
-_SAME = HINTS | {"broadcast", "expand_dims", "reshape"}
+_CONVERTED = SPREADS | {"cast"}
 
 P = TypeVar("P")  # a position along one axis of a block
 Place = tuple[P, ...]
@@ -236,25 +243,17 @@ class Motion:
         """Whether all elements of a block are equal."""
         return all(self.move(value, axis) == STILL for axis in range(len(value.shape)))
 
-    def origin(self, value: Value, through: Container[str] = _SAME | {"cast"}) -> Value:
-        """The scalar that all elements of a block are made of, if it is a view of one."""
-        inst = self.made.get(value)
-        while inst is not None and inst.op.name in through:
-            value = inst.operands[0]
-            inst = self.made.get(value)
-        return value
-
     def scalar(self, value: Value) -> Value:
-        """The same with the dtype of the block."""
-        return self.origin(value, _SAME)
+        """The scalar that all elements of a block are, if it is a view of one."""
+        return source_of(value, self.made)
 
     def literal(self, value: Value) -> int | None:
-        """The number behind a constant."""
-        inst = self.made.get(self.origin(value))
-        return int(inst["value"]) if inst is not None and inst.op.name == "const" and inst.out.dtype.is_int else None
+        """The integer behind a constant."""
+        number = constant_behind(value, self.made, _CONVERTED)
+        return number if isinstance(number, int) else None
 
     def _is_positive(self, value: Value) -> bool:
-        arg = self.args.get(self.origin(value))
+        arg = self.args.get(source_of(value, self.made, _CONVERTED))
         least, _ = arg.attr("range", (0, 0)) if arg is not None else (0, 0)
         return bool(least > 0)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from eas.base.errors import Unsupported
 from eas.base.trampoline import reached
@@ -17,6 +18,8 @@ from eas.ops import Op
 Producers = Mapping[Value, Inst]
 HINTS = frozenset({"multiple_of", "max_contiguous", "max_constancy"})
 """Ops that are their operand, and say something of it."""
+SPREADS = HINTS | {"broadcast", "expand_dims", "reshape", "permute"}
+"""Ops that make all elements from one, or leave each as it is."""
 
 
 def made_by(insts: Iterable[Inst]) -> dict[Value, Inst]:
@@ -27,6 +30,19 @@ def made_by(insts: Iterable[Inst]) -> dict[Value, Inst]:
 def producers(module: IRModule) -> Producers:
     """The instruction that each value is a result of; arguments and parameters have none."""
     return made_by(walk(module.body))
+
+
+def source_of(value: Value, made: Mapping[Value, Inst], through: Container[str] = SPREADS) -> Value:
+    """What a value is a view of; of a block whose elements are all equal, the scalar that they are."""
+    while (inst := made.get(value)) is not None and inst.op.name in through:
+        value = inst.operands[0]
+    return value
+
+
+def constant_behind(value: Value, made: Mapping[Value, Inst], through: Container[str] = SPREADS) -> Any:
+    """The number that a constant, or each element of a view of one, is; else None."""
+    inst = made.get(source_of(value, made, through))
+    return inst["value"] if inst is not None and inst.op.name == "const" else None
 
 
 def users_of(module: IRModule) -> dict[Value, list[Inst]]:

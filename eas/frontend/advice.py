@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import BuiltinMethodType, MethodType
 from typing import Any
 
+from eas.analysis import constant_behind
 from eas.analysis.ranges import value_ranges
 from eas.base.errors import KernelWarning, SourcePlace, source_line
 from eas.frontend.builder import current
@@ -112,14 +113,9 @@ def _product(value: Value, made: dict[Value, Inst]) -> Value | None:
     if inst is None:
         return None
     if inst.op.name == "mul":
-        return None if any(_is_constant(v, made) for v in inst.operands) else value
+        return None if any(constant_behind(v, made) for v in inst.operands) else value
     if inst.op.name not in _KEEPS:
         return None
     return next((p for v in inst.operands if (p := _product(v, made)) is not None), None)
 
 
-def _is_constant(value: Value, made: dict[Value, Inst]) -> bool:
-    inst = made.get(value)
-    while inst is not None and inst.op.name == "broadcast":
-        inst = made.get(inst.operands[0])
-    return inst is not None and inst.op.name == "const"

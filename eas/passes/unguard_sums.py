@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from eas.analysis import constant_behind
 from eas.base.trampoline import Definition, evaluate, every
 from eas.ir import Inst, IRModule, Value, walk
 from eas.ir.rewriting import Rewriter, rewrite
@@ -98,10 +99,8 @@ class _Facts:
         return any(zeros)
 
     def _is_finite(self, value: Value) -> bool:
-        inst = self.made.get(value)
-        while inst is not None and inst.op.name in _SAME:
-            inst = self.made.get(inst.operands[0])
-        return inst is not None and inst.op.name == "const" and math.isfinite(inst["value"])
+        number = constant_behind(value, self.made)
+        return number is not None and math.isfinite(number)
 
     def _is_no_negative_zero(self, value: Value) -> bool:
         """Whether a float is never -0.0: a sum is only if both of its parts are."""

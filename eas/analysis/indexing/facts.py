@@ -7,7 +7,7 @@ from typing import get_args
 
 from eas.analysis.indexing.accesses import Access, IndexInfo, analyse
 from eas.analysis.indexing.linear import Linear
-from eas.analysis.program import HINTS, reads, writes
+from eas.analysis.program import HINTS, reads, source_of, writes
 from eas.base import dtypes
 from eas.base.facts import EQUALS, NEAR, Fact, FactKind
 from eas.base.trampoline import Definition, evaluate, every
@@ -78,7 +78,7 @@ def _small_numbers(module: IRModule, info: IndexInfo) -> Iterator[Fact]:
             yield from (Fact(kind, arg.name) for kind in ("equals_0", *NEAR))
     for inst in insts:
         if inst.op.name in ("floordiv", "mod") and (module.mode == "thread" or inst.operands[0].shape):
-            found = arguments.get(_whole(inst.operands[1], info.forms.origin))
+            found = arguments.get(source_of(inst.operands[1], info.forms.origin))
             yield from (Fact(kind, found.name) for kind in ("positive", *NEAR) if found is not None)
     inner = [i for loop in insts if loop.op.name == "for" for i in walk(loop.regions[0]) if i.op.name == "for"]
     for inst in inner:  # the taps of a small filter
@@ -108,15 +108,6 @@ class _ThreadStrides:
             if factor is not None:
                 self.found[factor] = None
         return any(varies)
-
-
-def _whole(value: Value, origin: Mapping[Value, Inst]) -> Value:
-    """The scalar that all elements of a block are."""
-    inst = origin.get(value)
-    while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", *HINTS):
-        value = inst.operands[0]
-        inst = origin.get(value)
-    return value
 
 
 def _factors(access: Access, info: IndexInfo) -> Iterator[Arg]:

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from eas.analysis import constant_behind, source_of
 from eas.analysis.motion import STILL, Move, Rules, Steps, source_place
 from eas.base import dtypes
 from eas.base.errors import Unsupported
@@ -350,15 +351,8 @@ class Elements:
 
     def literal(self, value: Value) -> Any:
         """The number behind a constant, also through broadcasts."""
-        inst = self.formulas.get(value)
-        while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape"):
-            value = inst.operands[0]
-            inst = self.formulas.get(value)
-        return (
-            inst["value"]
-            if inst is not None and inst.op.name == "const"
-            else self.e.literals.get(value)
-        )
+        number = constant_behind(value, self.formulas)
+        return self.e.literals.get(source_of(value, self.formulas)) if number is None else number
 
 
 class LaneMotion(Rules[Index]):

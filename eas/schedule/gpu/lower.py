@@ -9,8 +9,8 @@ the plan (where blocks live, the layouts of carried ones) holds.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from eas.analysis import constant_behind
 from eas.base.errors import Unsupported
 from eas.base.types import Type
 from eas.ir import Inst, IRModule, Trait, Value
@@ -101,17 +101,10 @@ class LaneLowering(Lanes):
 
     def fill(self, slot: Slot, value: Value) -> None:
         assert isinstance(slot, LaneSlot)
-        constant = self._constant(value)
+        constant = constant_behind(value, self.formulas)
         if slot.is_matrices and constant is not None:
             number = self.e.const(constant, Type(value.dtype))
             self.e.inst("frag_fill", [slot.pointer, number], {"count": slot.layout.num_registers // 2})
             return
         if not move_matrices(self, slot, value):
             copy_nest(self, slot, value)
-
-    def _constant(self, value: Value) -> Any:
-        """The number that a block holds everywhere, None if it is not known."""
-        inst = self.formulas.get(value)
-        while inst is not None and inst.op.name in ("broadcast", "expand_dims", "reshape", "permute"):
-            inst = self.formulas.get(inst.operands[0])
-        return inst["value"] if inst is not None and inst.op.name == "const" else None

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eas.analysis import Producers, producers, uses
+from eas.analysis import Producers, constant_behind, producers, uses
 from eas.analysis.combines import identity
 from eas.ir import Inst, IRModule, Region, Value, make, walk
 from eas.ir.rewriting import Rewriter, clone_region, rewrite
@@ -67,13 +67,8 @@ def fold_carried(module: IRModule) -> IRModule:
 
 def _start(loop: Inst, k: int, reduce: Inst, made: Producers) -> float | int | bool | None:
     """The neutral element of the reduction that carried block k is full of at first, else None."""
-    init = made.get(loop.operands[len(loop.operands) - len(loop.outs) + k])
-    while init is not None and init.op.name == "broadcast":
-        init = made.get(init.operands[0])
-    if init is None or init.op.name != "const" or init["value"] != identity(reduce.regions[0]):
-        return None
-    value: float | int | bool = init["value"]
-    return value
+    value: float | int | bool | None = constant_behind(loop.operands[len(loop.operands) - len(loop.outs) + k], made)
+    return value if value == identity(reduce.regions[0]) else None
 
 
 def _combines(loop: Inst, k: int, update: Inst, reduce: Inst, contracts: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eas.analysis import uses
+from eas.analysis import source_of, uses
 from eas.base import dtypes
 from eas.base.trampoline import Definition, evaluate, every
 from eas.base.types import Type
@@ -13,7 +13,6 @@ from eas.ir import Inst, IRModule, Value
 from eas.ir.rewriting import Rewriter
 
 _WRAPPING = frozenset({"add", "sub", "mul", "neg", "and", "or", "xor", "not"})  # low bits are made of low bits
-_VIEWS = frozenset({"broadcast", "expand_dims"})
 
 
 Short = Mapping[Value, tuple[Value, Any]]  # of values of 32 bits: the same in fewer, and their range
@@ -82,11 +81,8 @@ class LowBits:
 
 def _number(value: Value, rw: Rewriter) -> Value | None:
     """The integer that all elements of a block are."""
-    inst = rw.producer.get(value)
-    while inst is not None and inst.op.name in _VIEWS:
-        value = inst.operands[0]
-        inst = rw.producer.get(value)
-    return value if value.type.is_scalar and value.dtype.is_int else None
+    source = source_of(value, rw.producer)
+    return source if source.type.is_scalar and source.dtype.is_int else None
 
 
 __all__ = ["LowBits"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from eas.analysis import source_of
 from eas.analysis.ranges import Range, Ranges, value_ranges
 from eas.base import dtypes
 from eas.base.dtypes import DType
@@ -148,11 +149,8 @@ def _scalar(value: Value, rw: Rewriter) -> Value | None:
     literal = rw.literal(value)
     if literal is not None:
         return rw.const(literal, Type(value.dtype))
-    inst = rw.producer.get(value)
-    while inst is not None and inst.op.name in ("broadcast", "expand_dims"):
-        value = inst.operands[0]
-        inst = rw.producer.get(value)
-    return value if value.type.is_scalar else None
+    source = source_of(value, rw.producer)
+    return source if source.type.is_scalar else None
 
 
 def _compare(name: str, x: Value, number: Value, rw: Rewriter) -> Value:
