@@ -76,20 +76,21 @@ STILL = Move()
 Steps = Generator[tuple[Value, Place[P]], "Move | None", "Move | None"]  # None: uneven, or not known
 
 
-def source_place(inst: Inst, place: Place[P], still: P) -> Place[P] | None:
-    """Where an element of a view comes from; None for what is no view, or mixes axes."""
-    match inst.op.name:
-        case "broadcast":
-            source = inst.operands[0].shape
-            kept = place[len(place) - len(source) :]
-            return tuple(still if extent == 1 else at for extent, at in zip(source, kept, strict=True))
-        case "expand_dims":
-            axis = inst["axis"] % len(place)
-            return place[:axis] + place[axis + 1 :]
-        case "permute":
-            places = dict(zip((axis % len(place) for axis in inst["order"]), place, strict=True))
-            return tuple(places[axis] for axis in range(len(place)))
-    return None
+VIEWS = frozenset({"broadcast", "expand_dims", "permute"})
+"""Ops that move whole axes of their operand."""
+
+
+def source_place(inst: Inst, place: Place[P], still: P) -> Place[P]:
+    """Where an element of a view comes from."""
+    if inst.op.name == "broadcast":
+        source = inst.operands[0].shape
+        kept = place[len(place) - len(source) :]
+        return tuple([still if extent == 1 else at for extent, at in zip(source, kept, strict=True)])
+    if inst.op.name == "expand_dims":
+        axis = inst["axis"] % len(place)
+        return place[:axis] + place[axis + 1 :]
+    places = dict(zip((axis % len(place) for axis in inst["order"]), place, strict=True))
+    return tuple([places[axis] for axis in range(len(place))])
 
 
 def keeps_steps(inst: Inst) -> bool:
@@ -183,9 +184,8 @@ class DirectedMotion(Rules[int]):
             return STILL if value in values.args else None
         if inst.op.name == "arange":
             return Move.by(place[0])
-        source = source_place(inst, place, 0)
-        if source is not None:
-            return (yield inst.operands[0], source)
+        if inst.op.name in VIEWS:
+            return (yield inst.operands[0], source_place(inst, place, 0))
         is_function = inst.op.name == "load" if to.through_loads and inst.op.has(Trait.READS) else inst.op.is_pure and not inst.regions
         if not is_function or (is_moved and inst.operands and not inst.op.has(Trait.ELEMENTWISE)):
             return None
@@ -263,4 +263,4 @@ def motion_of(module: IRModule) -> Motion:
     return Motion(producers(module), module.args, module.body)
 
 
-__all__ = ["STILL", "DirectedMotion", "Direction", "Motion", "Move", "Place", "Rules", "Steps", "Term", "keeps_steps", "motion_of", "place", "source_place"]
+__all__ = ["STILL", "VIEWS", "DirectedMotion", "Direction", "Motion", "Move", "Place", "Rules", "Steps", "Term", "keeps_steps", "motion_of", "place", "source_place"]

@@ -157,10 +157,12 @@ class PointerBases:
 
     def _region(self, region: Region) -> None:
         for inst in region.body:
-            self._enter(inst)
-            for inner in inst.regions:
-                self._region(inner)
-            self._leave(inst)
+            if inst.regions:
+                self._enter(inst)
+                for inner in inst.regions:
+                    self._region(inner)
+            if inst.outs:
+                self._leave(inst)
 
     def _enter(self, inst: Inst) -> None:
         # A carried pointer has the base of its initial value; `_leave` checks what comes back.
@@ -177,9 +179,9 @@ class PointerBases:
             for out, sources in _result_flows(inst):
                 self._flow(out, sources, inst.loc)
         else:
-            pointers = [v for v in inst.operands if v.type.is_pointer]
             for out in inst.outs:
-                self._flow(out, pointers, inst.loc)
+                if out.type.is_pointer:
+                    self._flow(out, [v for v in inst.operands if v.type.is_pointer], inst.loc)
 
     def _flow(self, value: Value, sources: Sequence[Value], loc: Loc | None) -> None:
         if not value.type.is_pointer:
@@ -196,7 +198,7 @@ class PointerBases:
 
 def _initial(inst: Inst) -> Sequence[Value]:
     """The operands that a loop carries."""
-    return {"for": inst.operands[3:], "while": inst.operands}.get(inst.op.name, ())
+    return inst.operands[3:] if inst.op.name == "for" else inst.operands if inst.op.name == "while" else ()
 
 
 def _result_flows(inst: Inst) -> Iterator[tuple[Value, tuple[Value, ...]]]:

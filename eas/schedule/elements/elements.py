@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from eas.analysis import constant_behind, source_of
-from eas.analysis.motion import STILL, Move, Rules, Steps, source_place
+from eas.analysis.motion import STILL, VIEWS, Move, Rules, Steps, source_place
 from eas.base import dtypes
 from eas.base.errors import Unsupported
 from eas.base.trampoline import evaluate
@@ -380,9 +380,8 @@ class LaneMotion(Rules[Index]):
             return None if has_lanes(index) else STILL
         if inst.op.name == "arange":
             return None if index[0].is_general else Move.by(int(index[0].lanes))
-        source = source_index(inst, index)
-        if source is not None:
-            return (yield inst.operands[0], source)
+        if inst.op.name in VIEWS:
+            return (yield inst.operands[0], source_place(inst, index, ZERO))
         if is_view(inst) or inst.op.name == "const":
             return None if has_lanes(index) and inst.op.name != "const" else STILL
         return (yield from self.combined(inst, index))
@@ -393,13 +392,11 @@ class LaneMotion(Rules[Index]):
 
 def source_index(inst: Inst, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
     """Where an element of a view comes from, if that is a position of its own along each axis."""
-    return source_place(inst, index, ZERO)
+    return source_place(inst, index, ZERO) if inst.op.name in VIEWS else None
 
 
 def _mapped(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Made:
-    source = source_index(inst, index)
-    assert source is not None
-    return (yield from elements.part(inst.operands[0], source))
+    return (yield from elements.part(inst.operands[0], source_place(inst, index, ZERO)))
 
 
 def _arange(elements: Elements, inst: Inst, value: Value, index: tuple[Index, ...]) -> Value:
