@@ -116,8 +116,8 @@ MUTANTS = (
     # --- runtime --------------------------------------------------------------------------------------
     Mutant("launches that only read the same memory wait, writers do not", "eas/runtime/launch_queue.py", "and (a.is_written or b.is_written)", "and (a.is_written and b.is_written)", "tests/unit/test_launch_queue.py"),
     Mutant("launches side by side in memory overlap", "eas/runtime/launch_queue.py", "a.begin < b.end and b.begin < a.end and (", "a.begin <= b.end and b.begin <= a.end and (", "tests/unit/test_launch_queue.py"),
-    Mutant("one helper thread too many", "eas/runtime/native/pool_worker_llvm.py", "%has_room = icmp slt i32 %helpers, %limit", "%has_room = icmp sle i32 %helpers, %limit", "tests/unit/test_native_pool.py -k no_more_threads"),
-    Mutant("a run of programs loses its last one", "eas/runtime/native/pool_worker_llvm.py", "%run_end = add i64 %run_begin, %size", "%run_end = add i64 %run_begin, %share", "tests/unit/test_native_pool.py -k exactly_once"),
+    Mutant("one helper thread too many", "eas/native/pool_jobs.c", "job->helpers < job->limit", "job->helpers <= job->limit", "tests/unit/test_native_pool.py -k no_more_threads"),
+    Mutant("a run of programs loses its last one", "eas/native/pool_jobs.c", "begin + (int64_t)size}", "begin + (int64_t)size - (size > 1)}", "tests/unit/test_native_pool.py -k exactly_once"),
     Mutant("multiples of 8 are multiples of 16", "eas/base/facts.py", "return int(value) % 16 == 0", "return int(value) % 8 == 0", "tests/unit/test_facts.py"),
     Mutant("multiples of 8 are multiples of 16, natively", "eas/native/plan.c", "holds = word % 16 == 0", "holds = word % 8 == 0", "tests/unit/test_native_plan.py -k hold_exactly"),
     Mutant("0 is positive, natively", "eas/native/plan.c", "holds = word > 0", "holds = word >= 0", "tests/unit/test_native_plan.py -k hold_exactly"),

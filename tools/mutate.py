@@ -74,10 +74,18 @@ def judged(mutant: Mutant, tree: Path, options: argparse.Namespace) -> str:
     sound = file.read_text()
     try:
         file.write_text(planted(mutant, tree))
+        rebuild(tree, mutant)
         found = notice(tree, mutant.tests, options.jobs, options.seconds)
         return found or (notice(tree, "tests", options.jobs, 10 * options.seconds) if options.all else "")
     finally:
         file.write_text(sound)
+        rebuild(tree, mutant)
+
+
+def rebuild(tree: Path, mutant: Mutant) -> None:
+    """Compile native code as it is in the tree: what runs is its text."""
+    if mutant.file.startswith("eas/native/"):
+        subprocess.run([sys.executable, "tools/build_native.py"], cwd=tree, check=True)
 
 
 def run_random(tree: Path, options: argparse.Namespace) -> int:

@@ -13,22 +13,22 @@ struct row {
     int32_t *record; /* an ErrorRecord, whose first word says whether a program has failed */
 };
 
-static int launch(const struct row *row, pool_run_fn *run, int32_t *stop) {
+static int run_row(const struct row *row, int32_t *stop) {
     int status = 0;
     *row->record = 0;
     if (row->programs == 1 && row->scratch_nbytes == 0)
         row->code(row->slots, 0, 1, 0); /* nothing to share and nothing to learn: not even a clock is needed */
     else
-        status = run(row->code, row->slots, row->programs, 0, row->n_threads, row->scratch_nbytes, row->rate, stop, row->max_programs);
+        status = eas_pool_run(row->code, row->slots, row->programs, 0, row->n_threads, row->scratch_nbytes, row->rate, stop, row->max_programs);
     return *row->record ? FAILED : status;
 }
 
 /* Runs rows until one fails, with the GIL free; 0, or 256 times its number plus what went wrong. */
-int64_t eas_replay(const struct row *rows, int64_t count, pool_run_fn *run, int32_t *stop) {
+int64_t eas_replay(const struct row *rows, int64_t count, int32_t *stop) {
     PyThreadState *state = PyEval_SaveThread();
     int64_t result = 0;
     for (int64_t i = 0; i < count && !result; i++) {
-        int status = launch(&rows[i], run, stop);
+        int status = run_row(&rows[i], stop);
         if (status)
             result = 256 * i + status;
     }

@@ -7,11 +7,6 @@ import sys
 
 import pytest
 
-from eas.runtime.native.faults_llvm import is_supported
-from eas.runtime.native.host_cpu import host_cpu
-
-pytestmark = pytest.mark.skipif(not is_supported(host_cpu().arch), reason="no fault handler on this system")
-
 SCRIPT = """
 import faulthandler, os, sys
 import numpy as np

@@ -1,5 +1,12 @@
-; tools/build_native.py made this of the C sources with the digest dbbb6926141bc0e52b5f030b752c4f2b
+; tools/build_native.py made this of the C sources with the digest 003526e8d01cb37581d71d1a096df1f3
 ; compiled by ziglang 0.17.0
+%struct.sigaction = type { %union.__sigaction_u, i32, i32 }
+%union.__sigaction_u = type { ptr }
+%struct.anon = type { %struct._opaque_pthread_mutex_t }
+%struct._opaque_pthread_mutex_t = type { i64, [56 x i8] }
+%struct.anon.0 = type { %struct._opaque_pthread_cond_t, [16 x i8] }
+%struct._opaque_pthread_cond_t = type { i64, [40 x i8] }
+%struct.anon.2 = type { i32, [60 x i8] }
 %struct.given = type { ptr, i64, ptr, ptr, i64, i32 }
 %struct.frame = type { [136 x i64], [64 x i64], [5 x i64], i64, [3 x i64], [64 x ptr], i64, [64 x ptr] }
 %struct.param = type { i64, ptr, ptr, ptr, i64, i64, i64, i64, i64, ptr, i64, i64, ptr, i64, ptr }
@@ -7,10 +14,104 @@
 %struct.axis = type { i64, i64, i64 }
 %struct.fact = type { i64, i64, i64, i64 }
 %struct.variant = type { i64, ptr, i64, ptr, i64 }
+%struct.launch = type { ptr, ptr, i64, i64, ptr, ptr, ptr, i64 }
+%struct.arena = type { ptr, i64, i8 }
+%struct.timespec = type { i64, i64 }
+%struct.deal = type { i64, i64, i64, i64 }
 %struct.row = type { ptr, ptr, i64, i64, i64, ptr, i64, ptr }
 %struct.memory = type { i64, i64, ptr, ptr, i64 }
 %struct.asked = type { i64, i64, i64, i64, i64 }
 %struct.fixed = type { i64, i64 }
+%struct.job = type { %struct.launch, %struct.deal, i64, ptr, [16 x i8], ptr, i32, i32, i8, [47 x i8], i64, [56 x i8] }
+@__const.eas_faults_install.ours = private constant %struct.sigaction { %union.__sigaction_u { ptr @on_fault }, i32 0, i32 65 }, align 8
+@before_fault = internal global %struct.sigaction zeroinitializer, align 8
+@before_bus = internal global %struct.sigaction zeroinitializer, align 8
+@pool_lock = internal global %struct.anon zeroinitializer, align 64
+@work = internal global %struct.anon.0 zeroinitializer, align 64
+@done = internal global %struct.anon.0 zeroinitializer, align 64
+@jobs = internal global ptr null, align 8
+@parked = internal global i32 0, align 4
+@workers = internal global i64 0, align 8
+@team_run = internal global ptr null, align 8
+@owner = internal global i32 0, align 4
+@main_thread = internal global i64 0, align 8
+@team_size = internal global ptr null, align 8
+@eas_faults_codes = global ptr null, align 8
+@tickets = internal global %struct.anon.2 zeroinitializer, align 64
+@last_asked = internal global i64 0, align 8
+@has_arena_key = internal global i8 0, align 1
+@arena_key = internal global i64 0, align 8
+define void @eas_faults_install() nounwind {
+  %1 = alloca %struct.sigaction, align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %1, ptr align 8 @__const.eas_faults_install.ours, i64 16, i1 false)
+  %2 = call i32 @sigaction(i32 11, ptr %1, ptr @before_fault)
+  %3 = call i32 @sigaction(i32 10, ptr %1, ptr @before_bus)
+  ret void
+}
+define internal void @on_fault(i32 %0, ptr %1, ptr %2) nounwind {
+  %4 = icmp eq i32 %0, 10
+  %5 = select i1 %4, ptr @before_bus, ptr @before_fault
+  %6 = getelementptr inbounds nuw i8, ptr %2, i64 48
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds nuw i8, ptr %7, i64 272
+  %9 = load i64, ptr %8, align 16
+  %10 = load ptr, ptr @eas_faults_codes, align 8
+  %11 = icmp eq ptr %10, null
+  br i1 %11, label %31, label %12
+12:
+  %13 = phi ptr [ %29, %27 ], [ %10, %3 ]
+  %14 = load i64, ptr %13, align 8
+  %15 = icmp ugt i64 %14, %9
+  br i1 %15, label %27, label %16
+16:
+  %17 = getelementptr inbounds nuw i8, ptr %13, i64 8
+  %18 = load i64, ptr %17, align 8
+  %19 = icmp ult i64 %9, %18
+  br i1 %19, label %20, label %27
+20:
+  %21 = getelementptr inbounds nuw i8, ptr %13, i64 16
+  %22 = load ptr, ptr %21, align 8
+  %23 = getelementptr inbounds nuw i8, ptr %13, i64 24
+  %24 = load i64, ptr %23, align 8
+  %25 = tail call i64 @"\01_write"(i32 2, ptr %22, i64 %24)
+  %26 = tail call i32 @sigaction(i32 %0, ptr %5, ptr null)
+  br label %49
+27:
+  %28 = getelementptr inbounds nuw i8, ptr %13, i64 32
+  %29 = load ptr, ptr %28, align 8
+  %30 = icmp eq ptr %29, null
+  br i1 %30, label %31, label %12
+31:
+  %32 = load ptr, ptr %5, align 8
+  %33 = icmp ult ptr %32, inttoptr (i64 2 to ptr)
+  br i1 %33, label %34, label %41
+34:
+  %35 = tail call i32 @sigaction(i32 %0, ptr %5, ptr null)
+  %36 = getelementptr inbounds nuw i8, ptr %1, i64 8
+  %37 = load i32, ptr %36, align 8
+  %38 = icmp slt i32 %37, 1
+  br i1 %38, label %39, label %49
+39:
+  %40 = tail call i32 @raise(i32 %0)
+  br label %49
+41:
+  %42 = load i32, ptr getelementptr inbounds nuw (i8, ptr @before_bus, i64 12), align 4
+  %43 = load i32, ptr getelementptr inbounds nuw (i8, ptr @before_fault, i64 12), align 4
+  %44 = select i1 %4, i32 %42, i32 %43
+  %45 = and i32 %44, 64
+  %46 = icmp eq i32 %45, 0
+  br i1 %46, label %48, label %47
+47:
+  tail call void %32(i32 %0, ptr %1, ptr %2)
+  br label %49
+48:
+  tail call void %32(i32 %0)
+  br label %49
+49:
+  ret void
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i32 @sigaction(i32, ptr, ptr)
 define ptr @eas_plan_launch(ptr %0, ptr %1, i64 %2) nounwind {
   %4 = alloca %struct.given, align 8
   %5 = getelementptr inbounds nuw i8, ptr %0, i64 24
@@ -1114,62 +1215,542 @@ define ptr @eas_plan_call(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @PySet_Size(ptr)
 declare void @Py_DecRef(ptr)
-define i64 @eas_replay(ptr %0, i64 %1, ptr %2, ptr %3) nounwind {
-  %5 = tail call ptr @PyEval_SaveThread()
-  %6 = icmp sgt i64 %1, 0
-  br i1 %6, label %9, label %7
-7:
-  %8 = phi i64 [ 0, %4 ], [ %43, %33 ]
-  tail call void @PyEval_RestoreThread(ptr %5)
-  ret i64 %8
-9:
-  %10 = phi i64 [ %44, %33 ], [ 0, %4 ]
-  %11 = getelementptr inbounds nuw %struct.row, ptr %0, i64 %10
-  %12 = getelementptr inbounds nuw i8, ptr %11, i64 56
-  %13 = load ptr, ptr %12, align 8
-  store i32 0, ptr %13, align 4
-  %14 = getelementptr inbounds nuw i8, ptr %11, i64 16
-  %15 = load i64, ptr %14, align 8
-  %16 = icmp eq i64 %15, 1
-  %17 = getelementptr inbounds nuw i8, ptr %11, i64 32
-  %18 = load i64, ptr %17, align 8
-  %19 = icmp eq i64 %18, 0
-  %20 = select i1 %16, i1 %19, i1 false
-  %21 = load ptr, ptr %11, align 8
-  %22 = getelementptr inbounds nuw i8, ptr %11, i64 8
-  %23 = load ptr, ptr %22, align 8
-  br i1 %20, label %24, label %25
-24:
-  tail call void %21(ptr %23, i64 0, i64 1, ptr null)
-  br label %33
-25:
-  %26 = getelementptr inbounds nuw i8, ptr %11, i64 24
-  %27 = load i64, ptr %26, align 8
-  %28 = getelementptr inbounds nuw i8, ptr %11, i64 40
-  %29 = load ptr, ptr %28, align 8
-  %30 = getelementptr inbounds nuw i8, ptr %11, i64 48
-  %31 = load i64, ptr %30, align 8
-  %32 = tail call i32 %2(ptr %21, ptr %23, i64 %15, i64 0, i64 %27, i64 %18, ptr %29, ptr %3, i64 %31)
-  br label %33
+define i32 @eas_pool_run(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5, ptr %6, ptr %7, i64 %8) nounwind {
+  %10 = alloca %struct.launch, align 8
+  %11 = alloca %struct.arena, align 8
+  store ptr %0, ptr %10, align 8
+  %12 = getelementptr inbounds nuw i8, ptr %10, i64 8
+  store ptr %1, ptr %12, align 8
+  %13 = getelementptr inbounds nuw i8, ptr %10, i64 16
+  store i64 %2, ptr %13, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %10, i64 24
+  store i64 %5, ptr %14, align 8
+  %15 = getelementptr inbounds nuw i8, ptr %10, i64 32
+  store ptr null, ptr %15, align 8
+  %16 = getelementptr inbounds nuw i8, ptr %10, i64 40
+  store ptr %6, ptr %16, align 8
+  %17 = getelementptr inbounds nuw i8, ptr %10, i64 48
+  store ptr %7, ptr %17, align 8
+  %18 = getelementptr inbounds nuw i8, ptr %10, i64 56
+  %19 = tail call i64 @llvm.smax.i64(i64 %4, i64 1)
+  store i64 %19, ptr %18, align 8
+  %20 = icmp slt i64 %2, 1
+  br i1 %20, label %67, label %21
+21:
+  %22 = icmp eq i64 %5, 0
+  br i1 %22, label %23, label %26
+23:
+  %24 = icmp ne i64 %8, 0
+  %25 = call fastcc i32 @run_grid(ptr %10, i64 %3, i1 zeroext %24)
+  br label %67
+26:
+  %27 = load i8, ptr @has_arena_key, align 1
+  %28 = trunc nuw i8 %27 to i1
+  br i1 %28, label %29, label %39
+29:
+  %30 = load i64, ptr @arena_key, align 8
+  %31 = tail call ptr @pthread_getspecific(i64 %30)
+  %32 = icmp eq ptr %31, null
+  br i1 %32, label %33, label %40
 33:
-  %34 = phi i32 [ 0, %24 ], [ %32, %25 ]
-  %35 = load ptr, ptr %12, align 8
-  %36 = load i32, ptr %35, align 4
-  %37 = icmp eq i32 %36, 0
-  %38 = select i1 %37, i32 %34, i32 255
-  %39 = icmp eq i32 %38, 0
-  %40 = shl i64 %10, 8
-  %41 = sext i32 %38 to i64
-  %42 = add i64 %40, %41
-  %43 = select i1 %39, i64 0, i64 %42
-  %44 = add nuw nsw i64 %10, 1
-  %45 = icmp slt i64 %44, %1
-  %46 = icmp eq i64 %43, 0
-  %47 = select i1 %45, i1 %46, i1 false
-  br i1 %47, label %9, label %7
+  %34 = tail call ptr @calloc(i64 1, i64 24)
+  %35 = icmp eq ptr %34, null
+  br i1 %35, label %39, label %36
+36:
+  %37 = load i64, ptr @arena_key, align 8
+  %38 = tail call i32 @pthread_setspecific(i64 %37, ptr %34)
+  br label %40
+39:
+  br label %65
+40:
+  %41 = phi ptr [ %34, %36 ], [ %31, %29 ]
+  call void @llvm.memset.p0.i64(ptr align 8 %11, i8 0, i64 24, i1 false)
+  %42 = getelementptr inbounds nuw i8, ptr %41, i64 16
+  %43 = load i8, ptr %42, align 8
+  %44 = trunc nuw i8 %43 to i1
+  %45 = select i1 %44, ptr %11, ptr %41
+  %46 = select i1 %44, ptr %11, ptr %41
+  %47 = getelementptr inbounds nuw i8, ptr %46, i64 8
+  %48 = load i64, ptr %47, align 8
+  %49 = icmp slt i64 %48, %5
+  br i1 %49, label %50, label %58
+50:
+  %51 = add i64 %5, 4095
+  %52 = and i64 %51, -4096
+  %53 = load ptr, ptr %45, align 8
+  tail call void @free(ptr %53)
+  call void @llvm.memset.p0.i64(ptr align 8 %45, i8 0, i64 24, i1 false)
+  %54 = call i32 @posix_memalign(ptr %45, i64 64, i64 %52)
+  %55 = icmp eq i32 %54, 0
+  br i1 %55, label %56, label %57
+56:
+  store i64 %52, ptr %47, align 8
+  br label %58
+57:
+  store ptr null, ptr %45, align 8
+  br label %65
+58:
+  %59 = load ptr, ptr %45, align 8
+  call void @llvm.memset.p0.i64(ptr align 1 %59, i8 0, i64 64, i1 false)
+  store ptr %59, ptr %15, align 8
+  %60 = getelementptr inbounds nuw i8, ptr %11, i64 16
+  %61 = select i1 %44, ptr %60, ptr %42
+  store i8 1, ptr %61, align 8
+  %62 = icmp ne i64 %8, 0
+  %63 = call fastcc i32 @run_grid(ptr %10, i64 %3, i1 zeroext %62)
+  store i8 0, ptr %61, align 8
+  %64 = load ptr, ptr %11, align 8
+  call void @free(ptr %64)
+  br label %65
+65:
+  %66 = phi i32 [ %63, %58 ], [ 12, %57 ], [ 12, %39 ]
+  br label %67
+67:
+  %68 = phi i32 [ %25, %23 ], [ %66, %65 ], [ 0, %9 ]
+  ret i32 %68
+}
+define internal fastcc i32 @run_grid(ptr %0, i64 %1, i1 zeroext %2) nounwind {
+  %4 = alloca %struct.timespec, align 8
+  %5 = alloca %struct.timespec, align 8
+  %6 = alloca %struct.timespec, align 8
+  %7 = alloca %struct.timespec, align 8
+  %8 = alloca %struct.deal, align 8
+  %9 = alloca %struct.deal, align 8
+  %10 = alloca %struct.timespec, align 8
+  %11 = alloca %struct.deal, align 8
+  %12 = alloca %struct.timespec, align 8
+  %13 = alloca %struct.timespec, align 8
+  %14 = alloca i32, align 4
+  %15 = alloca %struct.deal, align 8
+  %16 = alloca %struct.deal, align 8
+  store i32 0, ptr %14, align 4
+  %17 = getelementptr inbounds nuw i8, ptr %0, i64 16
+  %18 = load i64, ptr %17, align 8
+  %19 = getelementptr inbounds nuw i8, ptr %0, i64 56
+  %20 = load i64, ptr %19, align 8
+  %21 = getelementptr inbounds nuw i8, ptr %0, i64 48
+  %22 = load ptr, ptr %21, align 8
+  %23 = icmp eq ptr %22, null
+  br i1 %23, label %24, label %25
+24:
+  store ptr %14, ptr %21, align 8
+  br label %25
+25:
+  %26 = icmp ne i64 %18, 1
+  %27 = icmp sgt i64 %18, %1
+  %28 = and i1 %26, %27
+  br i1 %28, label %69, label %29
+29:
+  %30 = call i32 @clock_gettime(i32 6, ptr %13)
+  %31 = load i64, ptr %13, align 8
+  %32 = getelementptr inbounds nuw i8, ptr %13, i64 8
+  %33 = load i64, ptr %32, align 8
+  %34 = load ptr, ptr %0, align 8
+  %35 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %36 = load ptr, ptr %35, align 8
+  %37 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %38 = load ptr, ptr %37, align 8
+  call void %34(ptr %36, i64 0, i64 %18, ptr %38)
+  %39 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %40 = load ptr, ptr %39, align 8
+  %41 = call i32 @clock_gettime(i32 6, ptr %12)
+  %42 = load i64, ptr %12, align 8
+  %43 = getelementptr inbounds nuw i8, ptr %12, i64 8
+  %44 = load i64, ptr %43, align 8
+  %45 = icmp ne ptr %40, null
+  %46 = icmp ne i64 %18, 0
+  %47 = and i1 %46, %45
+  br i1 %47, label %48, label %264
+48:
+  %49 = sub i64 %42, %31
+  %50 = mul i64 %49, 1000000000
+  %51 = sub i64 %44, %33
+  %52 = add i64 %51, %50
+  %53 = mul i64 %52, 1000
+  %54 = udiv i64 %53, %18
+  %55 = call i64 @llvm.umax.i64(i64 %54, i64 1)
+  %56 = load atomic i64, ptr %40 monotonic, align 8
+  %57 = icmp ult i64 %55, %56
+  br i1 %57, label %58, label %62
+58:
+  %59 = sub nuw i64 %56, %55
+  %60 = lshr i64 %59, 2
+  %61 = sub i64 %56, %60
+  br label %67
+62:
+  %63 = icmp eq i64 %56, 0
+  br i1 %63, label %67, label %64
+64:
+  %65 = shl i64 %56, 2
+  %66 = call i64 @llvm.umin.i64(i64 %55, i64 %65)
+  br label %67
+67:
+  %68 = phi i64 [ %61, %58 ], [ %66, %64 ], [ %55, %62 ]
+  store atomic i64 %68, ptr %40 monotonic, align 8
+  br label %264
+69:
+  %70 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %71 = load ptr, ptr %70, align 8
+  %72 = icmp eq ptr %71, null
+  br i1 %72, label %76, label %73
+73:
+  %74 = load atomic i64, ptr %71 monotonic, align 8
+  %75 = icmp eq i64 %1, 0
+  br i1 %75, label %83, label %78
+76:
+  %77 = icmp eq i64 %1, 0
+  br i1 %77, label %248, label %78
+78:
+  store i64 %1, ptr %15, align 8
+  %79 = getelementptr inbounds nuw i8, ptr %15, i64 8
+  store i64 9223372036854775807, ptr %79, align 8
+  %80 = getelementptr inbounds nuw i8, ptr %15, i64 16
+  store i64 %1, ptr %80, align 8
+  %81 = getelementptr inbounds nuw i8, ptr %15, i64 24
+  %82 = add i64 %20, -1
+  store i64 %82, ptr %81, align 8
+  call fastcc void @spread(ptr %0, i64 0, ptr %15)
+  br label %259
+83:
+  %84 = icmp eq i64 %74, 0
+  br i1 %84, label %248, label %85
+85:
+  %86 = uitofp i64 %74 to double
+  %87 = sitofp i64 %18 to double
+  %88 = fmul double %87, %86
+  %89 = icmp slt i64 %20, 2
+  %90 = fcmp ugt double %88, 1.000000e+07
+  br i1 %90, label %91, label %114
+91:
+  %92 = fcmp ugt double %88, 1.000000e+08
+  %93 = select i1 %92, i1 true, i1 %89
+  br i1 %93, label %228, label %94
+94:
+  %95 = call i32 @clock_gettime(i32 6, ptr %10)
+  %96 = load i64, ptr %10, align 8
+  %97 = mul i64 %96, 1000000000
+  %98 = getelementptr inbounds nuw i8, ptr %10, i64 8
+  %99 = load i64, ptr %98, align 8
+  %100 = add i64 %97, %99
+  %101 = load atomic i64, ptr @last_asked monotonic, align 8
+  %102 = sub i64 %100, %101
+  store atomic i64 %100, ptr @last_asked monotonic, align 8
+  %103 = load atomic i64, ptr @team_run monotonic, align 8
+  %104 = icmp eq i64 %103, 0
+  %105 = icmp sgt i64 %102, 400000
+  %106 = select i1 %104, i1 %105, i1 false
+  br i1 %106, label %107, label %228
+107:
+  %108 = load atomic i32, ptr @parked monotonic, align 4
+  %109 = sext i32 %108 to i64
+  %110 = load atomic i64, ptr @workers monotonic, align 8
+  %111 = icmp sgt i64 %110, %109
+  br i1 %111, label %228, label %112
+112:
+  %113 = load i64, ptr %17, align 8
+  br label %114
+114:
+  %115 = phi i64 [ %113, %112 ], [ %18, %85 ]
+  %116 = lshr i64 %115, 3
+  %117 = call i64 @llvm.umax.i64(i64 %116, i64 1)
+  %118 = select i1 %2, i64 %117, i64 1
+  %119 = call i32 @clock_gettime(i32 6, ptr %7)
+  %120 = load i64, ptr %7, align 8
+  %121 = mul i64 %120, -1000000000
+  %122 = getelementptr inbounds nuw i8, ptr %7, i64 8
+  %123 = load i64, ptr %122, align 8
+  %124 = sub i64 %121, %123
+  %125 = load ptr, ptr %0, align 8
+  %126 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %127 = load ptr, ptr %126, align 8
+  %128 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %129 = load ptr, ptr %128, align 8
+  call void %125(ptr %127, i64 0, i64 %118, ptr %129)
+  %130 = call i32 @clock_gettime(i32 6, ptr %6)
+  %131 = load i64, ptr %6, align 8
+  %132 = mul i64 %131, 1000000000
+  %133 = getelementptr inbounds nuw i8, ptr %6, i64 8
+  %134 = load i64, ptr %133, align 8
+  %135 = add i64 %134, %124
+  %136 = add i64 %135, %132
+  %137 = icmp slt i64 %136, 12001
+  %138 = icmp ugt i64 %116, %118
+  %139 = select i1 %137, i1 %138, i1 false
+  br i1 %139, label %140, label %151
+140:
+  %141 = load ptr, ptr %0, align 8
+  %142 = load ptr, ptr %126, align 8
+  %143 = load ptr, ptr %128, align 8
+  call void %141(ptr %142, i64 %118, i64 %117, ptr %143)
+  %144 = call i32 @clock_gettime(i32 6, ptr %5)
+  %145 = load i64, ptr %5, align 8
+  %146 = mul i64 %145, 1000000000
+  %147 = getelementptr inbounds nuw i8, ptr %5, i64 8
+  %148 = load i64, ptr %147, align 8
+  %149 = add i64 %148, %124
+  %150 = add i64 %149, %146
+  br label %151
+151:
+  %152 = phi i64 [ %150, %140 ], [ %136, %114 ]
+  %153 = phi i64 [ %117, %140 ], [ %118, %114 ]
+  %154 = icmp sgt i64 %152, 12000
+  br i1 %154, label %155, label %184
+155:
+  %156 = load ptr, ptr %70, align 8
+  %157 = icmp eq ptr %156, null
+  br i1 %157, label %175, label %158
+158:
+  %159 = mul i64 %152, 1000
+  %160 = udiv i64 %159, %153
+  %161 = call i64 @llvm.umax.i64(i64 %160, i64 1)
+  %162 = load atomic i64, ptr %156 monotonic, align 8
+  %163 = icmp ult i64 %161, %162
+  br i1 %163, label %164, label %168
+164:
+  %165 = sub nuw i64 %162, %161
+  %166 = lshr i64 %165, 2
+  %167 = sub i64 %162, %166
+  br label %173
+168:
+  %169 = icmp eq i64 %162, 0
+  br i1 %169, label %173, label %170
+170:
+  %171 = shl i64 %162, 2
+  %172 = call i64 @llvm.umin.i64(i64 %161, i64 %171)
+  br label %173
+173:
+  %174 = phi i64 [ %167, %164 ], [ %172, %170 ], [ %161, %168 ]
+  store atomic i64 %174, ptr %156 monotonic, align 8
+  br label %175
+175:
+  store i64 1, ptr %8, align 8
+  %176 = getelementptr inbounds nuw i8, ptr %8, i64 8
+  %177 = load i64, ptr %19, align 8
+  %178 = icmp sgt i64 %177, 1
+  %179 = shl nuw i64 %177, 1
+  %180 = select i1 %178, i64 %179, i64 1
+  store i64 %180, ptr %176, align 8
+  %181 = getelementptr inbounds nuw i8, ptr %8, i64 16
+  store i64 1, ptr %181, align 8
+  %182 = getelementptr inbounds nuw i8, ptr %8, i64 24
+  %183 = add i64 %177, -1
+  store i64 %183, ptr %182, align 8
+  call fastcc void @spread(ptr %0, i64 %153, ptr %8)
+  br label %259
+184:
+  %185 = mul i64 %153, 100000
+  %186 = call i64 @llvm.umax.i64(i64 %152, i64 1)
+  %187 = udiv i64 %185, %186
+  %188 = call i64 @llvm.umax.i64(i64 %187, i64 1)
+  %189 = sub i64 %115, %153
+  %190 = icmp sge i64 %188, %189
+  %191 = select i1 %2, i1 true, i1 %190
+  br i1 %191, label %196, label %192
+192:
+  store i64 1, ptr %9, align 8
+  %193 = getelementptr inbounds nuw i8, ptr %9, i64 8
+  store i64 1, ptr %193, align 8
+  %194 = getelementptr inbounds nuw i8, ptr %9, i64 16
+  store i64 %188, ptr %194, align 8
+  %195 = getelementptr inbounds nuw i8, ptr %9, i64 24
+  store i64 0, ptr %195, align 8
+  call fastcc void @spread(ptr %0, i64 %153, ptr %9)
+  br label %259
+196:
+  %197 = load ptr, ptr %0, align 8
+  %198 = load ptr, ptr %126, align 8
+  %199 = load ptr, ptr %128, align 8
+  call void %197(ptr %198, i64 %153, i64 %115, ptr %199)
+  %200 = load ptr, ptr %70, align 8
+  %201 = call i32 @clock_gettime(i32 6, ptr %4)
+  %202 = load i64, ptr %4, align 8
+  %203 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  %204 = load i64, ptr %203, align 8
+  %205 = icmp ne ptr %200, null
+  %206 = icmp ne i64 %115, 0
+  %207 = and i1 %206, %205
+  br i1 %207, label %208, label %259
+208:
+  %209 = mul i64 %202, 1000000000
+  %210 = add i64 %204, %124
+  %211 = add i64 %210, %209
+  %212 = mul i64 %211, 1000
+  %213 = udiv i64 %212, %115
+  %214 = call i64 @llvm.umax.i64(i64 %213, i64 1)
+  %215 = load atomic i64, ptr %200 monotonic, align 8
+  %216 = icmp ult i64 %214, %215
+  br i1 %216, label %217, label %221
+217:
+  %218 = sub nuw i64 %215, %214
+  %219 = lshr i64 %218, 2
+  %220 = sub i64 %215, %219
+  br label %226
+221:
+  %222 = icmp eq i64 %215, 0
+  br i1 %222, label %226, label %223
+223:
+  %224 = shl i64 %215, 2
+  %225 = call i64 @llvm.umin.i64(i64 %214, i64 %224)
+  br label %226
+226:
+  %227 = phi i64 [ %220, %217 ], [ %225, %223 ], [ %214, %221 ]
+  store atomic i64 %227, ptr %200 monotonic, align 8
+  br label %259
+228:
+  %229 = load i64, ptr %19, align 8
+  %230 = add i64 %229, -1
+  %231 = fdiv double %88, 5.000000e+06
+  %232 = fcmp ult double %231, 1.024000e+03
+  %233 = fptosi double %231 to i64
+  %234 = udiv i64 2000000, %74
+  %235 = call i64 @llvm.umax.i64(i64 %234, i64 1)
+  store i64 %235, ptr %11, align 8
+  %236 = getelementptr inbounds nuw i8, ptr %11, i64 8
+  %237 = shl i64 %229, 1
+  %238 = select i1 %89, i64 1, i64 %237
+  store i64 %238, ptr %236, align 8
+  %239 = getelementptr inbounds nuw i8, ptr %11, i64 16
+  br i1 %2, label %240, label %243
+240:
+  %241 = udiv i64 10000000000, %74
+  %242 = call i64 @llvm.umax.i64(i64 %241, i64 1)
+  br label %243
+243:
+  %244 = phi i64 [ %242, %240 ], [ 1, %228 ]
+  store i64 %244, ptr %239, align 8
+  %245 = getelementptr inbounds nuw i8, ptr %11, i64 24
+  %246 = call i64 @llvm.umin.i64(i64 %233, i64 %230)
+  %247 = select i1 %232, i64 %246, i64 %230
+  store i64 %247, ptr %245, align 8
+  call fastcc void @spread(ptr %0, i64 0, ptr %11)
+  br label %259
+248:
+  %249 = shl i64 %20, 4
+  %250 = sdiv i64 %18, %249
+  %251 = call i64 @llvm.umax.i64(i64 %250, i64 1)
+  store i64 %251, ptr %16, align 8
+  %252 = getelementptr inbounds nuw i8, ptr %16, i64 8
+  %253 = icmp sgt i64 %20, 1
+  %254 = shl i64 %20, 1
+  %255 = select i1 %253, i64 %254, i64 1
+  store i64 %255, ptr %252, align 8
+  %256 = getelementptr inbounds nuw i8, ptr %16, i64 16
+  store i64 1, ptr %256, align 8
+  %257 = getelementptr inbounds nuw i8, ptr %16, i64 24
+  %258 = add i64 %20, -1
+  store i64 %258, ptr %257, align 8
+  call fastcc void @spread(ptr %0, i64 0, ptr %16)
+  br label %259
+259:
+  %260 = load ptr, ptr %21, align 8
+  %261 = load atomic i32, ptr %260 monotonic, align 4
+  %262 = icmp eq i32 %261, 0
+  %263 = select i1 %262, i32 0, i32 4
+  br label %264
+264:
+  %265 = phi i32 [ %263, %259 ], [ 0, %29 ], [ 0, %67 ]
+  ret i32 %265
+}
+declare void @free(ptr allocptr)
+define i32 @eas_pool_run_from_python(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5, ptr %6, ptr %7, i64 %8) nounwind {
+  %10 = tail call ptr @PyEval_SaveThread()
+  %11 = tail call i32 @eas_pool_run(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5, ptr %6, ptr %7, i64 %8)
+  tail call void @PyEval_RestoreThread(ptr %10)
+  ret i32 %11
 }
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
+define void @eas_pool_reset() nounwind {
+  %1 = tail call i32 @pthread_mutex_init(ptr @pool_lock, ptr null)
+  %2 = tail call i32 @"\01_pthread_cond_init"(ptr @work, ptr null)
+  %3 = tail call i32 @"\01_pthread_cond_init"(ptr @done, ptr null)
+  store ptr null, ptr @jobs, align 8
+  store i32 0, ptr @parked, align 4
+  store i64 0, ptr @workers, align 8
+  store ptr null, ptr @team_run, align 8
+  %4 = tail call i32 @getpid()
+  store i32 %4, ptr @owner, align 4
+  %5 = load i8, ptr @has_arena_key, align 1
+  %6 = trunc nuw i8 %5 to i1
+  br i1 %6, label %11, label %7
+7:
+  %8 = tail call i32 @pthread_key_create(ptr @arena_key, ptr @drop_arena)
+  %9 = icmp eq i32 %8, 0
+  %10 = zext i1 %9 to i8
+  store i8 %10, ptr @has_arena_key, align 1
+  br label %11
+11:
+  ret void
+}
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @"\01_pthread_cond_init"(ptr, ptr)
+declare i32 @getpid()
+define void @eas_pool_main_thread(i64 %0) nounwind {
+  store i64 %0, ptr @main_thread, align 8
+  ret void
+}
+define void @eas_pool_share(ptr %0, ptr %1) nounwind {
+  store ptr %1, ptr @team_size, align 8
+  %3 = ptrtoint ptr %0 to i64
+  store atomic i64 %3, ptr @team_run release, align 8
+  ret void
+}
+define i64 @eas_replay(ptr %0, i64 %1, ptr %2) nounwind {
+  %4 = tail call ptr @PyEval_SaveThread()
+  %5 = icmp sgt i64 %1, 0
+  br i1 %5, label %8, label %6
+6:
+  %7 = phi i64 [ 0, %3 ], [ %42, %32 ]
+  tail call void @PyEval_RestoreThread(ptr %4)
+  ret i64 %7
+8:
+  %9 = phi i64 [ %43, %32 ], [ 0, %3 ]
+  %10 = getelementptr inbounds nuw %struct.row, ptr %0, i64 %9
+  %11 = getelementptr inbounds nuw i8, ptr %10, i64 56
+  %12 = load ptr, ptr %11, align 8
+  store i32 0, ptr %12, align 4
+  %13 = getelementptr inbounds nuw i8, ptr %10, i64 16
+  %14 = load i64, ptr %13, align 8
+  %15 = icmp eq i64 %14, 1
+  %16 = getelementptr inbounds nuw i8, ptr %10, i64 32
+  %17 = load i64, ptr %16, align 8
+  %18 = icmp eq i64 %17, 0
+  %19 = select i1 %15, i1 %18, i1 false
+  %20 = load ptr, ptr %10, align 8
+  %21 = getelementptr inbounds nuw i8, ptr %10, i64 8
+  %22 = load ptr, ptr %21, align 8
+  br i1 %19, label %23, label %24
+23:
+  tail call void %20(ptr %22, i64 0, i64 1, ptr null)
+  br label %32
+24:
+  %25 = getelementptr inbounds nuw i8, ptr %10, i64 24
+  %26 = load i64, ptr %25, align 8
+  %27 = getelementptr inbounds nuw i8, ptr %10, i64 40
+  %28 = load ptr, ptr %27, align 8
+  %29 = getelementptr inbounds nuw i8, ptr %10, i64 48
+  %30 = load i64, ptr %29, align 8
+  %31 = tail call i32 @eas_pool_run(ptr %20, ptr %22, i64 %14, i64 0, i64 %26, i64 %17, ptr %28, ptr %2, i64 %30)
+  br label %32
+32:
+  %33 = phi i32 [ 0, %23 ], [ %31, %24 ]
+  %34 = load ptr, ptr %11, align 8
+  %35 = load i32, ptr %34, align 4
+  %36 = icmp eq i32 %35, 0
+  %37 = select i1 %36, i32 %33, i32 255
+  %38 = icmp eq i32 %37, 0
+  %39 = shl i64 %9, 8
+  %40 = zext nneg i32 %37 to i64
+  %41 = or disjoint i64 %39, %40
+  %42 = select i1 %38, i64 0, i64 %41
+  %43 = add nuw nsw i64 %9, 1
+  %44 = icmp slt i64 %43, %1
+  %45 = icmp eq i64 %42, 0
+  %46 = select i1 %44, i1 %45, i1 false
+  br i1 %46, label %8, label %6
+}
+declare i64 @"\01_write"(i32, ptr, i64)
+declare i32 @raise(i32)
 declare i64 @PyDict_Size(ptr)
 declare ptr @PyErr_NoMemory()
 declare ptr @PyObject_CallOneArg(ptr, ptr)
@@ -2271,4 +2852,709 @@ declare void @PyErr_NormalizeException(ptr, ptr, ptr)
 declare i32 @PyException_SetTraceback(ptr, ptr)
 declare void @PyErr_Restore(ptr, ptr, ptr)
 declare ptr @PyException_GetTraceback(ptr)
+define internal fastcc void @spread(ptr %0, i64 %1, ptr %2) nounwind {
+  %4 = alloca %struct.timespec, align 8
+  %5 = alloca %struct.timespec, align 8
+  %6 = alloca %struct.timespec, align 8
+  %7 = alloca %struct.timespec, align 8
+  %8 = alloca i32, align 4
+  %9 = alloca i32, align 4
+  %10 = alloca ptr, align 8
+  %11 = alloca %struct.timespec, align 8
+  %12 = alloca %struct.timespec, align 8
+  %13 = alloca %struct.job, align 64
+  %14 = getelementptr inbounds nuw i8, ptr %0, i64 48
+  %15 = getelementptr inbounds nuw i8, ptr %0, i64 16
+  %16 = load i64, ptr %15, align 8
+  %17 = icmp slt i64 %1, %16
+  br i1 %17, label %18, label %254
+18:
+  %19 = getelementptr inbounds nuw i8, ptr %13, i64 64
+  %20 = getelementptr inbounds nuw i8, ptr %13, i64 96
+  %21 = getelementptr inbounds nuw i8, ptr %13, i64 104
+  %22 = getelementptr inbounds nuw i8, ptr %13, i64 112
+  %23 = getelementptr inbounds nuw i8, ptr %13, i64 128
+  %24 = getelementptr inbounds nuw i8, ptr %13, i64 136
+  %25 = getelementptr inbounds nuw i8, ptr %2, i64 24
+  %26 = getelementptr inbounds nuw i8, ptr %13, i64 140
+  %27 = getelementptr inbounds nuw i8, ptr %13, i64 144
+  %28 = getelementptr inbounds nuw i8, ptr %13, i64 192
+  %29 = getelementptr inbounds nuw i8, ptr %13, i64 200
+  %30 = getelementptr inbounds nuw i8, ptr %0, i64 56
+  %31 = getelementptr inbounds nuw i8, ptr %12, i64 8
+  %32 = getelementptr inbounds nuw i8, ptr %0, i64 40
+  %33 = getelementptr inbounds nuw i8, ptr %11, i64 8
+  %34 = getelementptr inbounds nuw i8, ptr %7, i64 8
+  %35 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %36 = getelementptr inbounds nuw i8, ptr %6, i64 8
+  %37 = getelementptr inbounds nuw i8, ptr %5, i64 8
+  %38 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  br label %39
+39:
+  %40 = phi i64 [ %16, %18 ], [ %252, %250 ]
+  %41 = phi i64 [ %1, %18 ], [ %251, %250 ]
+  %42 = load ptr, ptr %14, align 8
+  %43 = load atomic i32, ptr %42 monotonic, align 4
+  %44 = icmp eq i32 %43, 0
+  br i1 %44, label %45, label %254
+45:
+  %46 = sub i64 %40, %41
+  %47 = call i64 @llvm.umin.i64(i64 %46, i64 2147483648)
+  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %13, ptr align 8 %0, i64 64, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %19, ptr align 8 %2, i64 32, i1 false)
+  store i64 %41, ptr %20, align 32
+  %48 = call ptr @pthread_self()
+  store ptr %48, ptr %21, align 8
+  call void @llvm.memset.p0.i64(ptr align 16 %22, i8 0, i64 24, i1 false)
+  %49 = load i64, ptr %25, align 8
+  %50 = trunc i64 %49 to i32
+  store i32 %50, ptr %24, align 8
+  %51 = shl nuw i64 %47, 32
+  call void @llvm.memset.p0.i64(ptr align 4 %26, i8 0, i64 52, i1 false)
+  store i64 %51, ptr %28, align 64
+  call void @llvm.memset.p0.i64(ptr align 8 %29, i8 0, i64 56, i1 false)
+  %52 = icmp eq i64 %49, 0
+  br i1 %52, label %68, label %53
+53:
+  %54 = load i64, ptr %30, align 8
+  %55 = load atomic i64, ptr @team_run acquire, align 8
+  %56 = inttoptr i64 %55 to ptr
+  %57 = icmp eq i64 %55, 0
+  br i1 %57, label %68, label %58
+58:
+  %59 = call i32 @getpid()
+  %60 = load i32, ptr @owner, align 4
+  %61 = icmp eq i32 %59, %60
+  br i1 %61, label %62, label %68
+62:
+  %63 = load ptr, ptr @team_size, align 8
+  %64 = call i32 %63()
+  %65 = sext i32 %64 to i64
+  %66 = icmp eq i64 %54, %65
+  %67 = select i1 %66, ptr %56, ptr null
+  br label %68
+68:
+  %69 = phi ptr [ null, %45 ], [ null, %53 ], [ %67, %62 ], [ null, %58 ]
+  %70 = call i32 @clock_gettime(i32 6, ptr %12)
+  %71 = load i64, ptr %12, align 8
+  %72 = mul i64 %71, 1000000000
+  %73 = load i64, ptr %31, align 8
+  %74 = add i64 %72, %73
+  %75 = icmp eq ptr %69, null
+  br i1 %75, label %112, label %76
+76:
+  %77 = load i64, ptr %30, align 8
+  %78 = trunc i64 %77 to i32
+  call void %69(ptr @team_member, ptr %13, i32 %78, i32 0)
+  %79 = load ptr, ptr %32, align 8
+  %80 = call i32 @clock_gettime(i32 6, ptr %11)
+  %81 = load i64, ptr %11, align 8
+  %82 = load i64, ptr %33, align 8
+  %83 = load i64, ptr %30, align 8
+  %84 = load ptr, ptr %14, align 8
+  %85 = load atomic i32, ptr %84 monotonic, align 4
+  %86 = icmp eq i32 %85, 0
+  %87 = icmp ne ptr %79, null
+  %88 = icmp ne i64 %40, %41
+  %89 = and i1 %88, %86
+  %90 = and i1 %87, %89
+  br i1 %90, label %91, label %250
+91:
+  %92 = mul i64 %81, 1000000000
+  %93 = sub i64 %82, %74
+  %94 = add i64 %93, %92
+  %95 = mul i64 %83, 1000
+  %96 = mul i64 %95, %94
+  %97 = udiv i64 %96, %47
+  %98 = call i64 @llvm.umax.i64(i64 %97, i64 1)
+  %99 = load atomic i64, ptr %79 monotonic, align 8
+  %100 = icmp ult i64 %98, %99
+  br i1 %100, label %101, label %105
+101:
+  %102 = sub nuw i64 %99, %98
+  %103 = lshr i64 %102, 2
+  %104 = sub i64 %99, %103
+  br label %110
+105:
+  %106 = icmp eq i64 %99, 0
+  br i1 %106, label %110, label %107
+107:
+  %108 = shl i64 %99, 2
+  %109 = call i64 @llvm.umin.i64(i64 %98, i64 %108)
+  br label %110
+110:
+  %111 = phi i64 [ %104, %101 ], [ %109, %107 ], [ %98, %105 ]
+  store atomic i64 %111, ptr %79 monotonic, align 8
+  br label %250
+112:
+  %113 = load i64, ptr %25, align 8
+  %114 = icmp eq i64 %113, 0
+  br i1 %114, label %172, label %115
+115:
+  %116 = call i32 @getpid()
+  %117 = load i32, ptr @owner, align 4
+  %118 = icmp eq i32 %116, %117
+  br i1 %118, label %130, label %119
+119:
+  %120 = call i32 @pthread_mutex_init(ptr @pool_lock, ptr null)
+  %121 = call i32 @"\01_pthread_cond_init"(ptr @work, ptr null)
+  %122 = call i32 @"\01_pthread_cond_init"(ptr @done, ptr null)
+  store ptr null, ptr @jobs, align 8
+  store i32 0, ptr @parked, align 4
+  store i64 0, ptr @workers, align 8
+  store ptr null, ptr @team_run, align 8
+  %123 = call i32 @getpid()
+  store i32 %123, ptr @owner, align 4
+  %124 = load i8, ptr @has_arena_key, align 1
+  %125 = trunc nuw i8 %124 to i1
+  br i1 %125, label %130, label %126
+126:
+  %127 = call i32 @pthread_key_create(ptr @arena_key, ptr @drop_arena)
+  %128 = icmp eq i32 %127, 0
+  %129 = zext i1 %128 to i8
+  store i8 %129, ptr @has_arena_key, align 1
+  br label %130
+130:
+  %131 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  %132 = load i32, ptr %24, align 8
+  %133 = sext i32 %132 to i64
+  %134 = load i64, ptr @workers, align 8
+  %135 = icmp slt i64 %134, %133
+  br i1 %135, label %136, label %151
+136:
+  store i32 -1673, ptr %8, align 4
+  %137 = call i32 @"\01_pthread_sigmask"(i32 3, ptr %8, ptr %9)
+  %138 = load i64, ptr @workers, align 8
+  %139 = icmp slt i64 %138, %133
+  br i1 %139, label %140, label %149
+140:
+  %141 = call i32 @pthread_create(ptr %10, ptr null, ptr @worker, ptr null)
+  %142 = icmp eq i32 %141, 0
+  br i1 %142, label %143, label %149
+143:
+  %144 = load ptr, ptr %10, align 8
+  %145 = call i32 @pthread_detach(ptr %144)
+  %146 = load i64, ptr @workers, align 8
+  %147 = add i64 %146, 1
+  store atomic i64 %147, ptr @workers monotonic, align 8
+  %148 = icmp slt i64 %147, %133
+  br i1 %148, label %140, label %149
+149:
+  %150 = call i32 @"\01_pthread_sigmask"(i32 3, ptr %9, ptr null)
+  br label %151
+151:
+  %152 = load ptr, ptr @jobs, align 8
+  store ptr %152, ptr %23, align 64
+  store ptr %13, ptr @jobs, align 8
+  %153 = atomicrmw add ptr @tickets, i32 1 monotonic, align 64
+  %154 = load i32, ptr @parked, align 4
+  %155 = icmp sgt i32 %154, 0
+  br i1 %155, label %156, label %165
+156:
+  %157 = call i32 @pthread_cond_signal(ptr @work)
+  %158 = load i32, ptr @parked, align 4
+  %159 = icmp sgt i32 %158, 0
+  %160 = load i32, ptr %24, align 8
+  %161 = icmp sgt i32 %160, 1
+  %162 = select i1 %161, i1 %159, i1 false
+  br i1 %162, label %163, label %165
+163:
+  %164 = call i32 @pthread_cond_signal(ptr @work)
+  br label %165
+165:
+  %166 = call i32 @pthread_mutex_unlock(ptr @pool_lock)
+  %167 = call i32 @clock_gettime(i32 6, ptr %7)
+  %168 = load i64, ptr %7, align 8
+  %169 = mul i64 %168, 1000000000
+  %170 = load i64, ptr %34, align 8
+  %171 = add i64 %169, %170
+  br label %172
+172:
+  %173 = phi i64 [ %171, %165 ], [ %74, %112 ]
+  %174 = load ptr, ptr %35, align 8
+  %175 = call fastcc i64 @work_on(ptr %13, ptr %174, i1 zeroext false)
+  %176 = load ptr, ptr %32, align 8
+  %177 = call i32 @clock_gettime(i32 6, ptr %6)
+  %178 = load i64, ptr %6, align 8
+  %179 = load i64, ptr %36, align 8
+  %180 = icmp ne ptr %176, null
+  %181 = icmp ne i64 %175, 0
+  %182 = and i1 %181, %180
+  br i1 %182, label %183, label %203
+183:
+  %184 = mul i64 %178, 1000000000
+  %185 = sub i64 %179, %173
+  %186 = add i64 %185, %184
+  %187 = mul i64 %186, 1000
+  %188 = udiv i64 %187, %175
+  %189 = call i64 @llvm.umax.i64(i64 %188, i64 1)
+  %190 = load atomic i64, ptr %176 monotonic, align 8
+  %191 = icmp ult i64 %189, %190
+  br i1 %191, label %192, label %196
+192:
+  %193 = sub nuw i64 %190, %189
+  %194 = lshr i64 %193, 2
+  %195 = sub i64 %190, %194
+  br label %201
+196:
+  %197 = icmp eq i64 %190, 0
+  br i1 %197, label %201, label %198
+198:
+  %199 = shl i64 %190, 2
+  %200 = call i64 @llvm.umin.i64(i64 %189, i64 %199)
+  br label %201
+201:
+  %202 = phi i64 [ %195, %192 ], [ %200, %198 ], [ %189, %196 ]
+  store atomic i64 %202, ptr %176 monotonic, align 8
+  br label %203
+203:
+  %204 = load i64, ptr %25, align 8
+  %205 = icmp eq i64 %204, 0
+  br i1 %205, label %250, label %206
+206:
+  %207 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  br label %208
+208:
+  %209 = phi ptr [ @jobs, %206 ], [ %212, %208 ]
+  %210 = load ptr, ptr %209, align 8
+  %211 = icmp eq ptr %210, %13
+  %212 = getelementptr inbounds nuw i8, ptr %210, i64 128
+  br i1 %211, label %213, label %208
+213:
+  %214 = load ptr, ptr %23, align 64
+  store ptr %214, ptr %209, align 8
+  %215 = load i32, ptr %26, align 4
+  %216 = icmp eq i32 %215, 0
+  br i1 %216, label %248, label %217
+217:
+  %218 = call i32 @pthread_mutex_unlock(ptr @pool_lock)
+  %219 = call i32 @clock_gettime(i32 6, ptr %5)
+  %220 = load i64, ptr %5, align 8
+  %221 = load i64, ptr %37, align 8
+  %222 = load atomic i32, ptr %26 monotonic, align 4
+  %223 = icmp eq i32 %222, 0
+  br i1 %223, label %240, label %224
+224:
+  %225 = call i32 @clock_gettime(i32 6, ptr %4)
+  %226 = load i64, ptr %4, align 8
+  %227 = load i64, ptr %38, align 8
+  %228 = sub i64 %226, %220
+  %229 = mul i64 %228, 1000000000
+  %230 = sub i64 %227, %221
+  %231 = add i64 %230, %229
+  %232 = icmp slt i64 %231, 10000
+  br i1 %232, label %233, label %234
+233:
+  call void @llvm.aarch64.hint(i32 1)
+  br label %237
+234:
+  %235 = call i32 @sched_yield()
+  %236 = icmp ugt i64 %231, 400000
+  br i1 %236, label %240, label %237
+237:
+  %238 = load atomic i32, ptr %26 monotonic, align 4
+  %239 = icmp eq i32 %238, 0
+  br i1 %239, label %240, label %224
+240:
+  %241 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  store i8 1, ptr %27, align 16
+  %242 = load i32, ptr %26, align 4
+  %243 = icmp eq i32 %242, 0
+  br i1 %243, label %248, label %244
+244:
+  %245 = call i32 @"\01_pthread_cond_wait"(ptr @done, ptr @pool_lock)
+  %246 = load i32, ptr %26, align 4
+  %247 = icmp eq i32 %246, 0
+  br i1 %247, label %248, label %244
+248:
+  %249 = call i32 @pthread_mutex_unlock(ptr @pool_lock)
+  br label %250
+250:
+  %251 = add i64 %47, %41
+  %252 = load i64, ptr %15, align 8
+  %253 = icmp slt i64 %251, %252
+  br i1 %253, label %39, label %254
+254:
+  ret void
+}
+declare i32 @clock_gettime(i32, ptr)
+declare ptr @pthread_self()
+define internal void @team_member(ptr %0) nounwind {
+  %2 = getelementptr inbounds nuw i8, ptr %0, i64 140
+  %3 = atomicrmw add ptr %2, i32 1 monotonic, align 4
+  %4 = and i32 %3, 1
+  %5 = icmp ne i32 %4, 0
+  %6 = getelementptr inbounds nuw i8, ptr %0, i64 32
+  %7 = load ptr, ptr %6, align 8
+  %8 = getelementptr inbounds nuw i8, ptr %0, i64 24
+  %9 = load i64, ptr %8, align 8
+  %10 = icmp eq i64 %9, 0
+  br i1 %10, label %46, label %11
+11:
+  %12 = tail call ptr @pthread_self()
+  %13 = getelementptr inbounds nuw i8, ptr %0, i64 104
+  %14 = load ptr, ptr %13, align 8
+  %15 = tail call i32 @pthread_equal(ptr %12, ptr %14)
+  %16 = icmp eq i32 %15, 0
+  br i1 %16, label %17, label %46
+17:
+  %18 = load i8, ptr @has_arena_key, align 1
+  %19 = trunc nuw i8 %18 to i1
+  br i1 %19, label %20, label %49
+20:
+  %21 = load i64, ptr @arena_key, align 8
+  %22 = tail call ptr @pthread_getspecific(i64 %21)
+  %23 = icmp eq ptr %22, null
+  br i1 %23, label %24, label %30
+24:
+  %25 = tail call ptr @calloc(i64 1, i64 24)
+  %26 = icmp eq ptr %25, null
+  br i1 %26, label %49, label %27
+27:
+  %28 = load i64, ptr @arena_key, align 8
+  %29 = tail call i32 @pthread_setspecific(i64 %28, ptr %25)
+  br label %30
+30:
+  %31 = phi ptr [ %25, %27 ], [ %22, %20 ]
+  %32 = load i64, ptr %8, align 8
+  %33 = getelementptr inbounds nuw i8, ptr %31, i64 8
+  %34 = load i64, ptr %33, align 8
+  %35 = icmp slt i64 %34, %32
+  br i1 %35, label %36, label %44
+36:
+  %37 = add i64 %32, 4095
+  %38 = and i64 %37, -4096
+  %39 = load ptr, ptr %31, align 8
+  tail call void @free(ptr %39)
+  tail call void @llvm.memset.p0.i64(ptr align 8 %31, i8 0, i64 24, i1 false)
+  %40 = tail call i32 @posix_memalign(ptr %31, i64 64, i64 %38)
+  %41 = icmp eq i32 %40, 0
+  br i1 %41, label %42, label %43
+42:
+  store i64 %38, ptr %33, align 8
+  br label %44
+43:
+  store ptr null, ptr %31, align 8
+  br label %49
+44:
+  %45 = load ptr, ptr %31, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 1 %45, i8 0, i64 64, i1 false)
+  br label %46
+46:
+  %47 = phi ptr [ %7, %11 ], [ %45, %44 ], [ %7, %1 ]
+  %48 = tail call fastcc i64 @work_on(ptr %0, ptr %47, i1 zeroext %5)
+  br label %49
+49:
+  ret void
+}
+define internal fastcc i64 @work_on(ptr %0, ptr %1, i1 zeroext %2) nounwind {
+  %4 = alloca %struct.timespec, align 8
+  %5 = alloca %struct.timespec, align 8
+  %6 = tail call ptr @pthread_self()
+  %7 = ptrtoint ptr %6 to i64
+  %8 = load i64, ptr @main_thread, align 8
+  %9 = icmp eq i64 %8, %7
+  %10 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %11 = load i64, ptr %10, align 16
+  %12 = call i32 @clock_gettime(i32 6, ptr %5)
+  %13 = load i64, ptr %5, align 8
+  %14 = getelementptr inbounds nuw i8, ptr %5, i64 8
+  %15 = load i64, ptr %14, align 8
+  %16 = getelementptr inbounds nuw i8, ptr %0, i64 48
+  %17 = load ptr, ptr %16, align 16
+  %18 = load atomic i32, ptr %17 monotonic, align 4
+  %19 = icmp eq i32 %18, 0
+  br i1 %19, label %20, label %96
+20:
+  %21 = mul i64 %13, 1000000000
+  %22 = add i64 %21, %15
+  %23 = getelementptr inbounds nuw i8, ptr %0, i64 192
+  %24 = getelementptr inbounds nuw i8, ptr %0, i64 64
+  %25 = getelementptr inbounds nuw i8, ptr %0, i64 72
+  %26 = getelementptr inbounds nuw i8, ptr %0, i64 96
+  %27 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %28 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  br label %29
+29:
+  %30 = phi i64 [ %11, %20 ], [ %81, %91 ]
+  %31 = phi i64 [ 0, %20 ], [ %64, %91 ]
+  %32 = phi i64 [ %22, %20 ], [ %69, %91 ]
+  %33 = phi i64 [ %22, %20 ], [ %92, %91 ]
+  %34 = load atomic i64, ptr %23 monotonic, align 16
+  br label %35
+35:
+  %36 = phi i64 [ %34, %29 ], [ %53, %40 ]
+  %37 = and i64 %36, 4294967295
+  %38 = lshr i64 %36, 32
+  %39 = icmp eq i64 %37, %38
+  br i1 %39, label %96, label %40
+40:
+  %41 = sub nsw i64 %38, %37
+  %42 = load i64, ptr %25, align 8
+  %43 = udiv i64 %41, %42
+  %44 = load i64, ptr %24, align 16
+  %45 = call i64 @llvm.umax.i64(i64 %43, i64 %44)
+  %46 = call i64 @llvm.umin.i64(i64 %45, i64 %30)
+  %47 = call i64 @llvm.umin.i64(i64 %46, i64 %41)
+  %48 = mul i64 %47, -4294967296
+  %49 = select i1 %2, i64 %48, i64 %47
+  %50 = add i64 %49, %36
+  %51 = cmpxchg ptr %23, i64 %36, i64 %50 monotonic monotonic, align 16
+  %52 = extractvalue { i64, i1 } %51, 1
+  %53 = extractvalue { i64, i1 } %51, 0
+  br i1 %52, label %54, label %35
+54:
+  %55 = icmp eq i64 %46, 0
+  br i1 %55, label %96, label %56
+56:
+  %57 = load i64, ptr %26, align 16
+  %58 = sub i64 %38, %47
+  %59 = select i1 %2, i64 %58, i64 %37
+  %60 = add i64 %57, %59
+  %61 = add i64 %60, %47
+  %62 = load ptr, ptr %0, align 16
+  %63 = load ptr, ptr %27, align 8
+  call void %62(ptr %63, i64 %60, i64 %61, ptr %1)
+  %64 = add i64 %47, %31
+  %65 = call i32 @clock_gettime(i32 6, ptr %4)
+  %66 = load i64, ptr %4, align 8
+  %67 = mul i64 %66, 1000000000
+  %68 = load i64, ptr %28, align 8
+  %69 = add i64 %67, %68
+  %70 = sub i64 %69, %32
+  %71 = icmp slt i64 %70, 2500000
+  br i1 %71, label %72, label %75
+72:
+  %73 = shl i64 %47, 2
+  %74 = call i64 @llvm.umax.i64(i64 %30, i64 %73)
+  br label %80
+75:
+  %76 = icmp ugt i64 %70, 10000000
+  br i1 %76, label %77, label %80
+77:
+  %78 = lshr i64 %47, 2
+  %79 = call i64 @llvm.umax.i64(i64 %78, i64 1)
+  br label %80
+80:
+  %81 = phi i64 [ %74, %72 ], [ %79, %77 ], [ %30, %75 ]
+  %82 = sub i64 %69, %33
+  %83 = icmp sgt i64 %82, 50000000
+  %84 = select i1 %9, i1 %83, i1 false
+  br i1 %84, label %85, label %91
+85:
+  %86 = call i32 @PyGILState_Ensure()
+  %87 = call i32 @PyErr_CheckSignals()
+  %88 = icmp eq i32 %87, 0
+  call void @PyGILState_Release(i32 %86)
+  br i1 %88, label %91, label %89
+89:
+  %90 = load ptr, ptr %16, align 8
+  store atomic i32 1, ptr %90 monotonic, align 4
+  br label %91
+91:
+  %92 = phi i64 [ %33, %80 ], [ %69, %89 ], [ %69, %85 ]
+  %93 = load ptr, ptr %16, align 16
+  %94 = load atomic i32, ptr %93 monotonic, align 4
+  %95 = icmp eq i32 %94, 0
+  br i1 %95, label %29, label %96
+96:
+  %97 = phi i64 [ %31, %35 ], [ 0, %3 ], [ %31, %54 ], [ %64, %91 ]
+  ret i64 %97
+}
+declare i32 @pthread_equal(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @"\01_pthread_sigmask"(i32, ptr, ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+define internal ptr @worker(ptr %0) nounwind {
+  %2 = alloca %struct.timespec, align 8
+  %3 = alloca %struct.timespec, align 8
+  %4 = alloca %struct.arena, align 8
+  call void @llvm.memset.p0.i64(ptr align 8 %4, i8 0, i64 24, i1 false)
+  %5 = tail call i32 @pthread_mutex_lock(ptr @pool_lock)
+  %6 = getelementptr inbounds nuw i8, ptr %4, i64 8
+  %7 = getelementptr inbounds nuw i8, ptr %3, i64 8
+  %8 = getelementptr inbounds nuw i8, ptr %2, i64 8
+  br label %9
+9:
+  %10 = phi i1 [ true, %1 ], [ %92, %91 ]
+  %11 = load ptr, ptr @jobs, align 8
+  %12 = icmp eq ptr %11, null
+  br i1 %12, label %93, label %13
+13:
+  %14 = phi ptr [ %28, %26 ], [ %11, %9 ]
+  %15 = getelementptr inbounds nuw i8, ptr %14, i64 192
+  %16 = load atomic i64, ptr %15 monotonic, align 16
+  %17 = and i64 %16, 4294967295
+  %18 = lshr i64 %16, 32
+  %19 = icmp ult i64 %17, %18
+  br i1 %19, label %20, label %26
+20:
+  %21 = getelementptr inbounds nuw i8, ptr %14, i64 140
+  %22 = load i32, ptr %21, align 4
+  %23 = getelementptr inbounds nuw i8, ptr %14, i64 136
+  %24 = load i32, ptr %23, align 8
+  %25 = icmp slt i32 %22, %24
+  br i1 %25, label %30, label %26
+26:
+  %27 = getelementptr inbounds nuw i8, ptr %14, i64 128
+  %28 = load ptr, ptr %27, align 8
+  %29 = icmp eq ptr %28, null
+  br i1 %29, label %93, label %13
+30:
+  %31 = getelementptr inbounds nuw i8, ptr %14, i64 140
+  %32 = getelementptr inbounds nuw i8, ptr %14, i64 136
+  %33 = getelementptr inbounds nuw i8, ptr %14, i64 24
+  %34 = load i64, ptr %33, align 8
+  %35 = add nsw i32 %22, 1
+  store atomic i32 %35, ptr %31 monotonic, align 4
+  br label %36
+36:
+  %37 = phi ptr [ %51, %49 ], [ %11, %30 ]
+  %38 = getelementptr inbounds nuw i8, ptr %37, i64 192
+  %39 = load atomic i64, ptr %38 monotonic, align 16
+  %40 = and i64 %39, 4294967295
+  %41 = lshr i64 %39, 32
+  %42 = icmp ult i64 %40, %41
+  br i1 %42, label %43, label %49
+43:
+  %44 = getelementptr inbounds nuw i8, ptr %37, i64 140
+  %45 = load i32, ptr %44, align 4
+  %46 = getelementptr inbounds nuw i8, ptr %37, i64 136
+  %47 = load i32, ptr %46, align 8
+  %48 = icmp slt i32 %45, %47
+  br i1 %48, label %53, label %49
+49:
+  %50 = getelementptr inbounds nuw i8, ptr %37, i64 128
+  %51 = load ptr, ptr %50, align 8
+  %52 = icmp eq ptr %51, null
+  br i1 %52, label %58, label %36
+53:
+  %54 = load i32, ptr @parked, align 4
+  %55 = icmp sgt i32 %54, 0
+  br i1 %55, label %56, label %58
+56:
+  %57 = call i32 @pthread_cond_signal(ptr @work)
+  br label %58
+58:
+  %59 = call i32 @pthread_mutex_unlock(ptr @pool_lock)
+  %60 = icmp eq i64 %34, 0
+  br i1 %60, label %75, label %61
+61:
+  %62 = load i64, ptr %6, align 8
+  %63 = icmp slt i64 %62, %34
+  br i1 %63, label %64, label %73
+64:
+  %65 = add i64 %34, 4095
+  %66 = and i64 %65, -4096
+  %67 = load ptr, ptr %4, align 8
+  call void @free(ptr %67)
+  call void @llvm.memset.p0.i64(ptr align 8 %4, i8 0, i64 24, i1 false)
+  %68 = call i32 @posix_memalign(ptr %4, i64 64, i64 %66)
+  %69 = icmp eq i32 %68, 0
+  br i1 %69, label %70, label %71
+70:
+  store i64 %66, ptr %6, align 8
+  br label %73
+71:
+  store ptr null, ptr %4, align 8
+  %72 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  store i32 0, ptr %32, align 8
+  br label %81
+73:
+  %74 = load ptr, ptr %4, align 8
+  call void @llvm.memset.p0.i64(ptr align 1 %74, i8 0, i64 64, i1 false)
+  br label %75
+75:
+  %76 = phi ptr [ %74, %73 ], [ null, %58 ]
+  %77 = and i32 %22, 1
+  %78 = icmp eq i32 %77, 0
+  %79 = call fastcc i64 @work_on(ptr %14, ptr %76, i1 zeroext %78)
+  %80 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  br label %81
+81:
+  %82 = load i32, ptr %31, align 4
+  %83 = icmp eq i32 %82, 1
+  %84 = getelementptr inbounds nuw i8, ptr %14, i64 144
+  %85 = load i8, ptr %84, align 16
+  %86 = trunc nuw i8 %85 to i1
+  %87 = add i32 %82, -1
+  store atomic i32 %87, ptr %31 monotonic, align 4
+  %88 = select i1 %83, i1 %86, i1 false
+  br i1 %88, label %89, label %91
+89:
+  %90 = call i32 @pthread_cond_broadcast(ptr @done)
+  br label %91
+91:
+  %92 = phi i1 [ %120, %118 ], [ true, %122 ], [ false, %81 ], [ false, %89 ]
+  br label %9
+93:
+  br i1 %10, label %122, label %94
+94:
+  %95 = load atomic i32, ptr @tickets monotonic, align 64
+  %96 = call i32 @pthread_mutex_unlock(ptr @pool_lock)
+  %97 = call i32 @clock_gettime(i32 6, ptr %3)
+  %98 = load i64, ptr %3, align 8
+  %99 = load i64, ptr %7, align 8
+  %100 = load atomic i32, ptr @tickets monotonic, align 64
+  %101 = icmp eq i32 %100, %95
+  br i1 %101, label %102, label %118
+102:
+  %103 = call i32 @clock_gettime(i32 6, ptr %2)
+  %104 = load i64, ptr %2, align 8
+  %105 = load i64, ptr %8, align 8
+  %106 = sub i64 %104, %98
+  %107 = mul i64 %106, 1000000000
+  %108 = sub i64 %105, %99
+  %109 = add i64 %108, %107
+  %110 = icmp slt i64 %109, 10000
+  br i1 %110, label %111, label %112
+111:
+  call void @llvm.aarch64.hint(i32 1)
+  br label %115
+112:
+  %113 = call i32 @sched_yield()
+  %114 = icmp ugt i64 %109, 400000
+  br i1 %114, label %118, label %115
+115:
+  %116 = load atomic i32, ptr @tickets monotonic, align 64
+  %117 = icmp eq i32 %116, %95
+  br i1 %117, label %102, label %118
+118:
+  %119 = load atomic i32, ptr @tickets monotonic, align 64
+  %120 = icmp eq i32 %119, %95
+  %121 = call i32 @pthread_mutex_lock(ptr @pool_lock)
+  br label %91
+122:
+  %123 = load i32, ptr @parked, align 4
+  %124 = add i32 %123, 1
+  store atomic i32 %124, ptr @parked monotonic, align 4
+  %125 = call i32 @"\01_pthread_cond_wait"(ptr @work, ptr @pool_lock)
+  %126 = load i32, ptr @parked, align 4
+  %127 = add i32 %126, -1
+  store atomic i32 %127, ptr @parked monotonic, align 4
+  br label %91
+}
+declare i32 @pthread_detach(ptr)
+declare i32 @"\01_pthread_cond_wait"(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sched_yield()
+declare void @llvm.aarch64.hint(i32)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @PyGILState_Ensure()
+declare i32 @PyErr_CheckSignals()
+declare void @PyGILState_Release(i32)
+declare i32 @posix_memalign(ptr, i64, i64)
+declare i32 @pthread_key_create(ptr, ptr)
+define internal void @drop_arena(ptr %0) nounwind {
+  %2 = load ptr, ptr %0, align 8
+  tail call void @free(ptr %2)
+  tail call void @free(ptr %0)
+  ret void
+}
+declare ptr @pthread_getspecific(i64)
+declare ptr @calloc(i64, i64)
+declare i32 @pthread_setspecific(i64, ptr)
 declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)

@@ -1,4 +1,4 @@
-"""Runs the programs of a grid on all cores: the Python side of the pool in `pool_llvm.py`."""
+"""Runs the programs of a grid on all cores: the Python side of the pool in `eas/native/pool_jobs.c`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import threading
 
 from eas.runtime.native import jit
-from eas.runtime.native.host_cpu import host_cpu, num_threads
-from eas.runtime.native.pool_llvm import pool_text
+from eas.runtime.native.host_cpu import num_threads
+from eas.runtime.native.native_code import native_code
 
 __all__ = ["MAX_THREADS", "NativePool", "num_threads", "pool"]
 
@@ -27,26 +27,19 @@ class NativePool:
     """
 
     def __init__(self) -> None:
-        # Worker threads stand in this code until the process ends.
-        self._code = jit.load(pool_text(host_cpu().arch), pipeline="plain", keep_for_ever=True)
-        self.run_address = self._code.address("eas_pool_run")
+        code = native_code()
+        self.run_address = code.address("eas_pool_run")
         """`i32 (fn, args, n, chunk, n_threads, scratch_nbytes, rate, stop, steady)`, for native callers."""
         types = (_pointer, _pointer, _i64, _i64, _i64, _i64, _pointer, _pointer, _i64)
         # Called with the GIL, which it releases: ctypes then raises what a signal handler raised meanwhile.
-        self._run = ctypes.PYFUNCTYPE(ctypes.c_int32, *types)(self._code.address("eas_pool_run_from_python"))
-        self._main_thread = ctypes.CFUNCTYPE(None, _i64)(self._code.address("eas_pool_main_thread"))
+        self._run = ctypes.PYFUNCTYPE(ctypes.c_int32, *types)(code.address("eas_pool_run_from_python"))
+        self._main_thread = ctypes.CFUNCTYPE(None, _i64)(code.address("eas_pool_main_thread"))
         self._main_thread(threading.main_thread().ident or 0)
-        reset = ctypes.CFUNCTYPE(None)(self._code.address("eas_pool_reset"))
+        reset = ctypes.CFUNCTYPE(None)(code.address("eas_pool_reset"))
         reset()
-        self._share = ctypes.CFUNCTYPE(None, _pointer, _pointer)(
-            self._code.address("eas_pool_share")
-        )
+        self._share = ctypes.CFUNCTYPE(None, _pointer, _pointer)(code.address("eas_pool_share"))
         os.register_at_fork(after_in_child=reset)
         os.register_at_fork(after_in_child=lambda: self._main_thread(threading.get_ident()))
-
-    def symbol(self, name: str) -> int:
-        """The address of a function or variable of the pool's text."""
-        return self._code.address(name)
 
     def share(self, parallel: int | None, max_threads: int | None) -> None:
         """Run on the threads of an OpenMP runtime from now on: its GOMP_parallel and omp_get_max_threads.

@@ -16,7 +16,7 @@ from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.native.host_cpu import num_threads
 from eas.runtime.native.kernels import ErrorRecord, NativeExecutable, load_kernel, raise_error
 from eas.runtime.native.native_code import native_code
-from eas.runtime.native.pool import MAX_QUEUE_THREADS, MAX_THREADS, pool
+from eas.runtime.native.pool import MAX_QUEUE_THREADS, MAX_THREADS
 from eas.runtime.recordings import name_of, united
 
 _FAILED = 255  # of replay.c
@@ -45,7 +45,7 @@ class CpuRecording(Recording):
             ]  # fmt: skip
         self._spans = united(spans)
         self._rows = (ctypes.c_uint64 * max(len(words), 1))(*words)
-        self._call = functools.partial(_replay(), ctypes.addressof(self._rows), len(self._steps), pool().run_address)
+        self._call = functools.partial(_replay(), ctypes.addressof(self._rows), len(self._steps))
 
     def run(self, *, sync: bool, lane: Lane | None) -> None:
         queue, own = self._queue, cast(QueueLane | None, lane)
@@ -72,7 +72,7 @@ class CpuRecording(Recording):
 
 
 @functools.cache
-def _replay() -> Callable[[int, int, int, int], int]:
-    """`eas_replay(rows, count, run, stop)`; ctypes then raises what a signal handler raised meanwhile."""
-    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+def _replay() -> Callable[[int, int, int], int]:
+    """`eas_replay(rows, count, stop)`; ctypes then raises what a signal handler raised meanwhile."""
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     return kind(native_code().address("eas_replay"))
