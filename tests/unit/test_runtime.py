@@ -171,7 +171,7 @@ def test_importing_the_package_loads_no_backend():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("auto", "metal") and get_runtime(n).is_available()])
+@pytest.mark.parametrize("name", [n for n in names() if n not in ("auto", "metal") and get_runtime(n).is_available()])
 def test_every_runtime_refuses_memory_that_is_not_what_the_kernel_was_made_for(name, monkeypatch):
     monkeypatch.setenv("EAS_BACKEND", name)
     x = np.zeros(4, np.int32)
