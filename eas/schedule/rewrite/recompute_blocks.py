@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Mapping
 
-from eas.analysis import made_by, users_of
-from eas.ir import Inst, IRModule, Region, Trait, Value, walk
-from eas.schedule.rewrite.reload_blocks import Body, LoadFacts
+from eas.analysis import users_of
+from eas.ir import Inst, IRModule, Trait, Value, walk
+from eas.schedule.rewrite.reload_blocks import LoadFacts, repeated
 
 _MOST = 3  # such instructions: a vector of them takes no longer than to store and load it
 
@@ -29,31 +28,13 @@ def recompute_blocks(module: IRModule, copies: dict[Inst, Inst]) -> tuple[IRModu
         return module, copies
     facts = LoadFacts(module, users_of(module))
     copies = dict(copies)
-    return module.with_body(_recomputed(module.body, facts, copies)), copies
+    return module.with_body(repeated(module.body, facts, copies, _formula, again=True, asked=True)), copies
 
 
-def _recomputed(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Region:
-    body, made = Body(region.body), made_by(region.body)
-    wanted: dict[Inst, list[list[Inst]]] = {}
-    for inst in region.body:
-        formula = _formula(inst, made, facts) if _is_cheap(inst) else None
-        if formula is not None:
-            for user in body.waiting(inst, facts.users.get(inst.out, [])):
-                wanted.setdefault(user, []).append(formula)
-    new: list[Inst] = []
-    for inst in region.body:
-        for formula in wanted.get(inst, ()):
-            again = list(_clones(formula, copies))
-            new += again
-            inst = replace(inst, operands=tuple(again[-1].out if v is formula[-1].out else v for v in inst.operands))
-        if inst.op.has(Trait.CONTROL):
-            inst = replace(inst, regions=tuple(_recomputed(r, facts, copies) for r in inst.regions))
-        new.append(inst)
-    return replace(region, body=tuple(new))
-
-
-def _formula(inst: Inst, made: dict[Value, Inst], facts: LoadFacts) -> list[Inst] | None:
+def _formula(inst: Inst, made: Mapping[Value, Inst], facts: LoadFacts) -> list[Inst] | None:
     """The load and the few cheap instructions that lead from it to this one, in order; None where there is more to it."""
+    if not _is_cheap(inst):
+        return None
     steps = [inst]
     while len(steps) <= _MOST:
         blocks = [made.get(v) for v in dict.fromkeys(steps[-1].operands) if not _is_free(v, facts)]
@@ -81,15 +62,3 @@ def _is_free(value: Value, facts: LoadFacts) -> bool:
         return False
     is_plain = inst.op.has(Trait.CHEAP) or inst.op.has(Trait.SHAPE) or (inst.op.has(Trait.ELEMENTWISE) and value.dtype.is_bool)
     return is_plain and all(_is_free(v, facts) for v in inst.operands)
-
-
-def _clones(formula: list[Inst], copies: dict[Inst, Inst]) -> Iterator[Inst]:
-    """The same instructions with results of their own; the row has been asked for by the load that they repeat."""
-    new: dict[Value, Value] = {}
-    for inst in formula:
-        clone = replace(inst, operands=tuple(new.get(v, v) for v in inst.operands), outs=(Value(inst.out.type, inst.out.hint),))
-        if inst.op.name == "load":
-            clone = clone.with_attrs(again=True, asked=True)
-            copies[clone] = inst
-        new[inst.out] = clone.out
-        yield clone

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from eas.analysis import producers, users_of
+from eas.analysis import made_by, producers, users_of, with_inner
 from eas.analysis.effects import Memory
 from eas.analysis.indexing import analyse
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
@@ -29,7 +30,11 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
         return module, {}
     facts = LoadFacts(module, users)
     copies: dict[Inst, Inst] = {}
-    return module.with_body(_reloaded(module.body, facts, copies)), copies
+    return module.with_body(repeated(module.body, facts, copies, _load, again=True)), copies
+
+
+def _load(inst: Inst, made: Mapping[Value, Inst], facts: LoadFacts) -> list[Inst] | None:
+    return [inst] if facts.may_repeat(inst) else None
 
 
 class LoadFacts:
@@ -49,25 +54,37 @@ class LoadFacts:
         return is_run and self._memory.is_stable(self._memory.place(load.operands[0], self.producer))
 
 
-def _reloaded(region: Region, facts: LoadFacts, copies: dict[Inst, Inst]) -> Region:
-    """The region and those inside it, with the loads repeated; `copies` learns which."""
-    wanted: dict[Inst, list[Inst]] = {}
-    body = Body(region.body)
-    for load in region.body:
-        if facts.may_repeat(load):
-            for user in body.waiting(load, facts.users.get(load.out, [])):
-                wanted.setdefault(user, []).append(load)
-    made: list[Inst] = []
+def repeated(region: Region, facts: LoadFacts, copies: dict[Inst, Inst], formula_of: FormulaOf, **marks: object) -> Region:
+    """The region and those inside it, with formulas repeated in front of users that wait; `copies` learns which loads repeat which."""
+    body, made = Body(region.body), made_by(region.body)
+    wanted: dict[Inst, list[list[Inst]]] = {}
     for inst in region.body:
-        for load in wanted.get(inst, ()):
-            again = replace(load.with_attrs(again=True), outs=(Value(load.out.type, load.out.hint),))
-            copies[again] = load
-            made.append(again)
-            inst = replace(inst, operands=tuple(again.out if v is load.out else v for v in inst.operands))
+        formula = formula_of(inst, made, facts)
+        if formula is not None:
+            for user in body.waiting(inst, facts.users.get(inst.out, [])):
+                wanted.setdefault(user, []).append(formula)
+    new: list[Inst] = []
+    for inst in region.body:
+        for formula in wanted.get(inst, ()):
+            again = list(_clones(formula, copies, marks))
+            new += again
+            inst = replace(inst, operands=tuple(again[-1].out if v is formula[-1].out else v for v in inst.operands))
         if inst.op.has(Trait.CONTROL):
-            inst = replace(inst, regions=tuple(_reloaded(r, facts, copies) for r in inst.regions))
-        made.append(inst)
-    return replace(region, body=tuple(made))
+            inst = replace(inst, regions=tuple(repeated(r, facts, copies, formula_of, **marks) for r in inst.regions))
+        new.append(inst)
+    return replace(region, body=tuple(new))
+
+
+def _clones(formula: list[Inst], copies: dict[Inst, Inst], marks: Mapping[str, object]) -> Iterator[Inst]:
+    """The same instructions with results of their own; loads are marked."""
+    new: dict[Value, Value] = {}
+    for inst in formula:
+        clone = replace(inst, operands=tuple(new.get(v, v) for v in inst.operands), outs=(Value(inst.out.type, inst.out.hint),))
+        if inst.op.name == "load":
+            clone = clone.with_attrs(**marks)
+            copies[clone] = inst
+        new[inst.out] = clone.out
+        yield clone
 
 
 def _is_block_of_words(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
@@ -77,12 +94,16 @@ def _is_block_of_words(inst: Inst, users: dict[Value, list[Inst]]) -> bool:
     return all(u.op.name == "reduce" or u.op.has(Trait.ELEMENTWISE) for u in users.get(inst.out, ()))
 
 
+FormulaOf = Callable[[Inst, Mapping[Value, Inst], LoadFacts], list[Inst] | None]
+"""The instructions that make a block again, a load first; None for a block that is kept."""
+
+
 class Body:
     """The instructions of a region, each with what it needs."""
 
     def __init__(self, body: tuple[Inst, ...]) -> None:
         self.insts, self.place = body, {inst: at for at, inst in enumerate(body)}
-        self.needed = [{v for part in walk(Region((), (inst,))) for v in part.operands} for inst in body]
+        self.needed = [{v for part in with_inner(inst) for v in part.operands} for inst in body]
         self.reductions = [at for at, inst in enumerate(body) if inst.op.name == "reduce"]
 
     def waiting(self, load: Inst, users: list[Inst]) -> list[Inst]:
