@@ -147,6 +147,13 @@ def test_the_command_line_says_ok(backend, name, monkeypatch, capsys):
     assert all(f"on {backend}" in line for line in lines)
 
 
+def test_liger_example_trains_or_says_what_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["triton_liger", "--steps", "3"])
+    importlib.import_module("examples.triton_liger").main()
+    said = capsys.readouterr().out
+    assert said.endswith(": ok\n") or "pip install --no-deps liger-kernel" in said
+
+
 def test_the_command_line_takes_sizes_and_a_backend(monkeypatch, capsys):
     monkeypatch.setenv("EAS_BACKEND", "auto")
     monkeypatch.setattr(sys, "argv", ["add", "--n", "33", "--block", "8", "--backend", "interp"])

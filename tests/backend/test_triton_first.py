@@ -147,3 +147,15 @@ def test_an_error_names_the_line_of_the_triton_kernel():
 def test_unknown_launch_option_is_refused():
     with pytest.raises(triton.TritonError, match="no argument `num_warp`"):
         add_kernel[(1,)](1, 2, 3, 4, BLOCK_SIZE=2, num_warp=4)
+
+
+@pytest.mark.parametrize("form", ["transposed", "sliced", "row", "expanded"])
+def test_torch_tensors_are_their_memory(form):
+    torch = pytest.importorskip("torch")
+    base = torch.arange(48.0).reshape(6, 8).requires_grad_()
+    view = {"transposed": base.t(), "sliced": base[1:, 2:], "row": base[2:3], "expanded": base[:1].expand(6, 8)}[form]
+    rows, cols = view.shape
+    out = torch.zeros(cols, rows)
+    transpose_kernel[(1,)](view, out, rows, cols, *view.stride(), M=8, N=8)
+    torch.testing.assert_close(out, view.detach().t())
+    assert base._version == 0

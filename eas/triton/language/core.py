@@ -17,8 +17,9 @@ from eas.triton.language.memory import *  # noqa: F403
 from eas.triton.language.products import dot, dot_scaled  # noqa: F401
 from eas.triton.language.refused import inline_asm_elementwise  # noqa: F401
 from eas.triton.language.types import *  # noqa: F403
-from eas.triton.language.types import unwrapped
+from eas.triton.language.types import constexpr, dtype, unwrapped
 
+CONSTEXPR_0 = constexpr(0)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -30,6 +31,16 @@ def builtin(fn: F) -> F:
 def extern(fn: F) -> F:
     """The same, of a library for a device."""
     return fn
+
+
+def _tensor_member_fn(fn: F) -> F:
+    """Upstream's mark of functions that are methods, too; here methods are a table."""
+    return fn
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
+    """The integer type of so many bits."""
+    return dtype("int1" if bitwidth == 1 else f"{'' if signed else 'u'}int{bitwidth}")
 
 
 def _unwrap_if_constexpr(x: Any) -> Any:

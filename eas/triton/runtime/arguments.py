@@ -11,7 +11,7 @@ import numpy as np
 from eas.base.errors import ArgumentError
 from eas.interop.arg_view import reach_of
 
-PLAIN = (int, float, bool, type(None))
+PLAIN = frozenset({int, float, bool, type(None)})
 
 
 class TensorWrapper:
@@ -75,11 +75,12 @@ def _of_torch(tensor: Any) -> Any:
     """All memory from the first element to the end of its storage, as one axis."""
     if tensor.requires_grad:
         tensor = tensor.data  # a launch is no operation that autograd sees, whatever it writes
-    size, storage = tensor.numel(), tensor.untyped_storage().nbytes()
-    if size * tensor.itemsize == storage and tensor.is_contiguous():
+    if tensor._base is None and tensor.is_contiguous():
         return tensor
-    rest = storage // tensor.itemsize - tensor.storage_offset()
-    return tensor.as_strided((rest,), (1,)) if size else tensor
+    rest = tensor.untyped_storage().nbytes() // tensor.itemsize - tensor.storage_offset()
+    if not tensor.numel() or (rest == tensor.numel() and tensor.is_contiguous()):
+        return tensor
+    return tensor.as_strided((rest,), (1,))
 
 
 def _of_numpy(array: Any) -> Any:
@@ -92,23 +93,23 @@ def _of_numpy(array: Any) -> Any:
     return np.lib.stride_tricks.as_strided(array, (reach_of(array.shape, strides),), (array.itemsize,))
 
 
-_known: dict[type, Callable[[Any], Any]] = {np.ndarray: _of_numpy, TensorWrapper: lambda x: _of_torch(x.memory)}
+KNOWN: dict[type, Callable[[Any], Any]] = {np.ndarray: _of_numpy, TensorWrapper: lambda x: _of_torch(x.memory)}
 
 
 def memory(value: Any) -> Any:
     """An argument as what the kernel's launcher takes."""
-    made = _known.get(type(value)) or _way(value)
+    made = KNOWN.get(type(value)) or _way(value)
     return made(value)
 
 
 def is_memory(value: Any) -> bool:
     """Whether an argument is a tensor or array."""
-    return type(value) in _known or hasattr(value, "__array_interface__") or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
+    return type(value) in KNOWN or hasattr(value, "__array_interface__") or hasattr(value, "data_ptr") or hasattr(value, "__dlpack__")
 
 
 def _way(value: Any) -> Callable[[Any], Any]:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        _known[type(value)] = _of_torch
+        KNOWN[type(value)] = _of_torch
         return _of_torch
     return lambda x: x

@@ -18,7 +18,7 @@ from eas.frontend.constexpr import is_constexpr
 from eas.kernel import Kernel
 from eas.triton.hooks import TRITON_HOOKS
 from eas.triton.language.types import dtype, pointer_type, unwrapped
-from eas.triton.runtime.arguments import PLAIN, TensorWrapper, is_memory, memory, reinterpret
+from eas.triton.runtime.arguments import KNOWN, PLAIN, TensorWrapper, is_memory, memory, reinterpret
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "TensorWrapper", "constexpr_function", "jit", "reinterpret"]
 
@@ -164,8 +164,11 @@ class JITFunction(KernelInterface[Callable[..., Any]]):
             grid = grid(self._bound(args, kwargs))
         values: list[Any] = []
         for value in args:
-            if type(value) in PLAIN:
+            kind = type(value)
+            if kind in PLAIN:
                 values.append(value)
+            elif kind in KNOWN:
+                values.append(KNOWN[kind](value))
             elif is_memory(value):
                 values.append(memory(value))
             else:
@@ -181,7 +184,7 @@ class JITFunction(KernelInterface[Callable[..., Any]]):
     def _launch(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any, warmup: bool) -> Any:
         if warmup:
             return Compiled(kernel, args, kwargs)
-        kernel(*args, _grid=_extents(grid), **kwargs)
+        kernel(*args, _grid=grid if type(grid) is tuple and _INT.issuperset(map(type, grid)) else _extents(grid), **kwargs)
         return None
 
     def _own(self, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +207,9 @@ class JITFunction(KernelInterface[Callable[..., Any]]):
 
         kernel, values, metas = flat_launch(self, args, kwargs)
         return self._launch(kernel, values, metas, grid, warmup)
+
+
+_INT = frozenset({int})
 
 
 def _extents(grid: Any) -> tuple[int, ...]:
