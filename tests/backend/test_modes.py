@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,23 @@ def test_errors_in_loops_name_the_line_of_the_load(monkeypatch):
     with pytest.raises(eas.OutOfBounds, match="load from x: index 64 ") as error:
         walking_kernel(np.zeros(64, np.int32), np.zeros(64, np.int32), 70, B=64, _grid=1)
     assert "total += mk.load(x + i + k, mask=i < 5)" in str(error.value)
+
+
+def test_kernels_without_arguments_or_effects_run(backend):
+    @eas.kernel
+    def nothing():
+        pass
+
+    @eas.kernel
+    def constants(B: eas.constexpr):
+        mk.static_assert(B == 3)
+
+    @eas.kernel
+    def unused(x, n):
+        _ = mk.load(x, mk.arange(0, 4)) + n
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eas.KernelWarning)
+        launch(backend, nothing, grid=2)
+        launch(backend, constants, grid=2, B=3)
+        launch(backend, unused, np.zeros(4, np.float32), 3, grid=2)

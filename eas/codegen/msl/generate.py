@@ -66,7 +66,7 @@ class _Kernel(MslEmitter):
         self._head(name, scalars)
         signature = self._signature(buffers, bool(scalars), name)
         self.lines.add(f"[[max_total_threads_per_threadgroup({self.threads})]]")
-        self.lines.add(f"kernel void {name}(")
+        self.lines.add(f"kernel void {name}({'' if signature else ') {'}")
         for i, line in enumerate(signature):
             self.lines.add(f"    {line}{',' if i + 1 < len(signature) else ') {'}")
         self.lines.replay(body)
