@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         broadcast, broadcast_to, cat, expand_dims, flip, gather, interleave, join, permute, ravel,
         reshape, split, squeeze, trans, unsqueeze, view,
     )
+    from eas.frontend.lang.special import (
+        bessel_i0, bessel_i1, bessel_j0, bessel_j1, bessel_y0, bessel_y1, erfcinv, erfinv, normcdfinv,
+    )
     from eas.frontend.lang.thread import (
         alloc_tg, barrier, lane_id, local, local_id, mma, mma_store, mma_zero, sg_id, simd_all, simd_and,
         simd_any, simd_ballot, simd_broadcast, simd_max, simd_min, simd_or,
@@ -87,10 +90,10 @@ __all__ = [
     "Buffer", "abs", "acos", "acosh", "all", "alloc_tg", "any", "arange", "argmax", "argmin", "argsort",
     "asin", "asinh", "associative_scan", "assume", "atan", "atan2", "atanh", "atomic_add",
     "atomic_and", "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_poll", "atomic_store", "atomic_xchg",
-    "atomic_xor", "barrier", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
+    "atomic_xor", "barrier", "bessel_i0", "bessel_i1", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "bf16", "bfloat16", "bit_reverse", "bool", "bool_", "broadcast",
     "broadcast_to", "cast", "cat", "cbrt", "cdiv", "ceil", "clamp", "clz", "constexpr",
     "copysign", "cos", "cosh", "ctz", "cumprod", "cumsum", "debug_barrier", "device_assert",
-    "device_print", "div_trunc", "dot", "dot_scaled", "erf", "erfc", "exp", "exp10", "exp2", "expand_dims",
+    "device_print", "div_trunc", "dot", "dot_scaled", "erf", "erfc", "erfcinv", "erfinv", "exp", "exp10", "exp2", "expand_dims",
     "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
     "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
     "hypot", "i16", "i32", "i64", "i8", "inline", "int_to_ptr", "int1", "int16", "int32", "int64", "int8",
@@ -98,7 +101,7 @@ __all__ = [
     "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
     "logical_not", "logical_or", "logsumexp", "map_elementwise", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
-    "next_power_of_2", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod", "ptr_to_int",
+    "next_power_of_2", "normcdfinv", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod", "ptr_to_int",
     "program_id", "ptr", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
     "ravel", "reduce", "relu", "rem", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
     "signbit", "silu", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",
@@ -115,7 +118,7 @@ __all__ = [
 
 
 _FAMILIES = (
-    "activation", "cast", "dot", "dot_scaled", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "thread",
+    "activation", "cast", "dot", "dot_scaled", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "special", "thread",
 )
 
 

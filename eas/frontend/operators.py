@@ -145,7 +145,8 @@ def _same(x: Any) -> Block:
 
 
 def _negated(x: Any) -> Block:
-    return lanewise("neg", x)
+    is_storage = isinstance(x, Block) and x.dtype.is_storage_only
+    return lang_math.with_sign_bit("xor", 0x80, x) if is_storage else lanewise("neg", x)
 
 
 def _inverted(x: Any) -> Block:

@@ -178,3 +178,19 @@ def test_wrapping_agrees_with_numpy():
         if dtype.is_int:
             want = np.array(values, np.int64).astype(dtype.np_storage)
             np.testing.assert_array_equal([wrapped(x, dtype) for x in values], want)
+
+
+@eas.kernel
+def fp8_sign_kernel(x, size, other, B: eas.constexpr):
+    i = mk.arange(0, B)
+    code = mk.load(x, i)
+    mk.store(size, i, mk.abs(code))
+    mk.store(other, i, -code)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.f8e4m3, dtypes.f8e5m2], ids=str)
+def test_storage_formats_have_a_sign(backend, dtype):
+    x, size, other = (Tensor(np.full(256, k, np.uint8) if k else np.arange(256, dtype=np.uint8), dtype) for k in (0, 1, 2))
+    launch(backend, fp8_sign_kernel, x, size, other, grid=1, B=256)
+    np.testing.assert_array_equal(size._array, np.arange(256) & 0x7F)
+    np.testing.assert_array_equal(other._array, np.arange(256) ^ 0x80)

@@ -72,7 +72,18 @@ asinh, acosh, atanh = _unary("asinh"), _unary("acosh"), _unary("atanh")
 erf, erfc, lgamma = _unary("erf"), _unary("erfc"), _unary("lgamma")
 sqrt, rsqrt, cbrt, sigmoid = _unary("sqrt"), _unary("rsqrt"), _unary("cbrt"), _unary("sigmoid")
 floor, ceil, trunc, round = _unary("floor"), _unary("ceil"), _unary("trunc"), _unary("round")
-abs, sign = _unary("abs"), _unary("sign")
+sign = _unary("sign")
+
+
+def abs(x: Operand) -> Block:
+    """|x|; of the least integer, and NaN, itself. Storage formats (fp8) lose their sign bit."""
+    return with_sign_bit("and", 0x7F, x) if isinstance(x, Block) and x.dtype.is_storage_only else lanewise("abs", x)
+
+
+def with_sign_bit(row: str, bits: int, x: Block) -> Block:
+    """An fp8 number with its sign bit changed by a bit operation."""
+    changed = lanewise(row, cast(x, dtypes.u8, bitcast=True), constant(bits, dtypes.u8))
+    return cast(changed, x.dtype, bitcast=True)
 isnan, isinf, isfinite = _unary("isnan"), _unary("isinf"), _unary("isfinite")
 signbit = _unary("signbit")
 popcount, clz, ctz, bit_reverse = (
