@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         dot,
     )
     from eas.frontend.lang.dot_scaled import dot_scaled
+    from eas.frontend.lang.floats import ilogb, logb, nextafter, remainder
     from eas.frontend.lang.fold import associative_scan, reduce
     from eas.frontend.lang.index import (
         arange, full, full_like, num_programs, ones, program_id, zeros, zeros_like,
@@ -96,14 +97,14 @@ __all__ = [
     "device_print", "div_trunc", "dot", "dot_scaled", "erf", "erfc", "erfcinv", "erfinv", "exp", "exp10", "exp2", "expand_dims",
     "expm1", "f16", "f32", "f64", "f8e4m3", "f8e5m2", "fdiv", "flip", "float16", "float32",
     "float64", "floor", "fma", "fmod", "full", "full_like", "gather", "gelu", "histogram",
-    "hypot", "i16", "i32", "i64", "i8", "inline", "int_to_ptr", "int1", "int16", "int32", "int64", "int8",
+    "hypot", "i16", "i32", "i64", "i8", "ilogb", "inline", "int_to_ptr", "int1", "int16", "int32", "int64", "int8",
     "interleave", "isfinite", "isinf", "isnan", "join", "lane_id", "leaky_relu", "lgamma",
-    "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logical_and",
+    "load", "local", "local_id", "log", "log10", "log1p", "log2", "log_softmax", "logb", "logical_and",
     "logical_not", "logical_or", "logsumexp", "map_elementwise", "max", "max_constancy", "max_contiguous",
     "maximum", "mean", "min", "minimum", "mma", "mma_store", "mma_zero", "mulhi", "multiple_of",
-    "next_power_of_2", "normcdfinv", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod", "ptr_to_int",
+    "next_power_of_2", "nextafter", "normcdfinv", "num_programs", "ones", "permute", "philox", "popcount", "pow", "prod", "ptr_to_int",
     "program_id", "ptr", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x", "range",
-    "ravel", "reduce", "relu", "rem", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
+    "ravel", "reduce", "relu", "rem", "remainder", "reshape", "round", "rsqrt", "sg_id", "sigmoid", "sign",
     "signbit", "silu", "simd_all", "simd_and", "simd_any", "simd_ballot", "simd_broadcast",
     "simd_max", "simd_min", "simd_or", "simd_prefix_exclusive_product",
     "simd_prefix_exclusive_sum", "simd_prefix_inclusive_product", "simd_prefix_inclusive_sum",
@@ -118,7 +119,7 @@ __all__ = [
 
 
 _FAMILIES = (
-    "activation", "cast", "dot", "dot_scaled", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "special", "thread",
+    "activation", "cast", "dot", "dot_scaled", "floats", "fold", "index", "map", "math", "memory", "misc", "order", "random", "reduce", "shape", "special", "thread",
 )
 
 
