@@ -11,8 +11,8 @@ from eas.base.dtypes import DType
 from eas.base.errors import Unsupported
 from eas.frontend import values
 from eas.frontend.block import Block
+from eas.frontend.lang import floats, special
 from eas.frontend.values import cast_to, emit, is_number
-from eas.ops import TABLE
 from eas.triton.language.math import floating
 from eas.triton.language.math import fma as _fma
 from eas.triton.language.meaning import binary, bitcast, operands, refuse, to_tensor
@@ -171,6 +171,23 @@ def ldexp(arg0: Any, arg1: Any) -> Block:
 
 
 scalbn = ldexp
+
+
+# --- as mk has them -----------------------------------------------------------------------------------
+
+
+def _of_mk(name: str, function: Function) -> Function:
+    def called(*args: Any) -> Block:
+        return function(*(to_tensor(x) for x in args))
+
+    return _named(name, called)
+
+
+erfinv, erfcinv, normcdfinv = _of_mk("erfinv", special.erfinv), _of_mk("erfcinv", special.erfcinv), _of_mk("normcdfinv", special.normcdfinv)
+j0, j1, cyl_bessel_i0 = _of_mk("j0", special.bessel_j0), _of_mk("j1", special.bessel_j1), _of_mk("cyl_bessel_i0", special.bessel_i0)
+y0, y1, cyl_bessel_i1 = _of_mk("y0", special.bessel_y0), _of_mk("y1", special.bessel_y1), _of_mk("cyl_bessel_i1", special.bessel_i1)
+nextafter, remainder = _of_mk("nextafter", floats.nextafter), _of_mk("remainder", floats.remainder)
+logb, ilogb = _of_mk("logb", floats.logb), _of_mk("ilogb", floats.ilogb)
 
 
 # --- questions --------------------------------------------------------------------------------------
@@ -333,10 +350,8 @@ for _op in ("add", "sub", "mul", "div", "fma", "rcp", "sqrt"):
 for _word in ("double2float", "int2float", "uint2float", "ll2float", "ull2float", "ll2double", "ull2double"):
     for _mode in ("rz", "rd", "ru"):
         globals()[f"{_word}_{_mode}"] = _refused(f"{_word}_{_mode}", "conversions to floats round to nearest", f"{_word}_rn")
-for _name in ("erfcinv", "erfcx", "erfinv", "normcdfinv", "nextafter", "remainder", "tgamma", "ilogb", "logb", "rcp64h", "jn", "yn"):
+for _name in ("erfcx", "tgamma", "rcp64h", "jn", "yn"):
     globals()[_name] = _refused(_name, "no target has it", "tl.math has the usual functions")
-for _name, _row in (("j0", "bessel_j0"), ("j1", "bessel_j1"), ("y0", "bessel_y0"), ("y1", "bessel_y1"), ("cyl_bessel_i0", "bessel_i0"), ("cyl_bessel_i1", "bessel_i1")):
-    globals()[_name] = _of_floats(_name, _row) if _row in TABLE else _refused(_name, "no target has it", "tl.math has the usual functions")
 
 
 def rcp_rn(arg0: Any) -> Block:
