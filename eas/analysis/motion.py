@@ -147,7 +147,7 @@ class Direction:
 
     movers: Mapping[Value, int] = field(default_factory=dict)
     inside: Container[Value] | None = None  # only these values depend on them
-    through_loads: bool = False  # whether what is loaded from a place that stays, stays
+    through_loads: bool = False  # whether what is loaded (inside) from a place that stays, stays
     from_start: bool = False  # whether loops are taken at their first iteration
     is_exact: bool = False  # whether only the movers themselves, and no multiples, surely fit other bits
     folds_literals: bool = True
@@ -186,8 +186,8 @@ class DirectedMotion(Rules[int]):
             return Move.by(place[0])
         if inst.op.name in VIEWS:
             return (yield inst.operands[0], source_place(inst, place, 0))
-        is_function = inst.op.name == "load" if to.through_loads and inst.op.has(Trait.READS) else inst.op.is_pure and not inst.regions
-        if not is_function or (is_moved and inst.operands and not inst.op.has(Trait.ELEMENTWISE)):
+        is_load = inst.op.name == "load" and to.through_loads and (to.inside is None or value in to.inside)
+        if not (is_load or (inst.op.is_pure and not inst.regions)) or (is_moved and inst.operands and not inst.op.has(Trait.ELEMENTWISE)):
             return None
         return (yield from self.combined(inst, place))
 

@@ -151,6 +151,20 @@ def shifted(x, y, n):
         mk.store(y, cols, mk.load(x, cols, cols < n) + 1, cols < n)
 
 
+@eas.kernel
+def read_before(y, s, n):
+    by = mk.load(s, mk.zeros([64], mk.i32))
+    for first in range(0, n, 64):
+        cols = first + mk.arange(0, 64)
+        mk.store(y, cols, cols + by, cols < n)
+
+
+def test_what_is_read_before_a_row_is_not_read_again(backend):
+    memory = np.full(5000, 7, np.int32)
+    read_before[1,](memory, memory[40:41], 5000)
+    np.testing.assert_array_equal(memory, np.arange(5000) + 7)
+
+
 def test_arrays_that_overlap(backend):
     x = np.arange(3000, dtype=np.int32)
     in_place[1,](x, 2999)
@@ -162,7 +176,7 @@ def test_arrays_that_overlap(backend):
 
 @pytest.mark.parametrize(
     ("kernel", "arrays", "is_long"),
-    [(softmax, 2, True), (padded, 3, True), (in_place, 1, True), (split_addresses, 2, True), (by_position, 2, False), (by_block, 2, False), (prefix, 1, False), (collide, 1, False)],
+    [(softmax, 2, True), (padded, 3, True), (in_place, 1, True), (split_addresses, 2, True), (by_position, 2, False), (by_block, 2, False), (prefix, 1, False), (collide, 1, False), (read_before, 2, False)],
 )
 def test_which_loops_take_long_blocks(kernel, arrays, is_long):
     x = np.zeros(64, np.float32 if kernel is softmax else np.int32)
