@@ -67,3 +67,19 @@ def test_vector_that_changes_after_it_was_loaded(backend):
     launch(backend, written_kernel, x, y, grid=1, N=32)
     np.testing.assert_array_equal(y, before[:, None] - before * 2)
     np.testing.assert_array_equal(x, before + 1)
+
+
+@eas.kernel
+def one_of_a_row_kernel(x, y, n, m, BN: eas.constexpr, BM: eas.constexpr):
+    """One element for a whole row, under masks that differ along the row, along the rows, and nowhere."""
+    i, j = mk.arange(0, BN)[:, None], mk.arange(0, BM)[None, :]
+    at = i + 0 * j
+    mk.store(y, i * BM + j, mk.load(x, at, j < m, other=-1.0) * 100.0 + mk.load(x, at, i < n, other=-2.0) * 10.0 + mk.load(x, at))
+
+
+@pytest.mark.parametrize(("n", "m", "shape"), [(5, 9, (8, 16)), (8, 3, (8, 32)), (1, 64, (2, 64)), (16, 0, (16, 4))])
+def test_one_element_of_each_row_under_masks(backend, n, m, shape):
+    x, y = _integers(shape[0], 4), np.full(shape, np.nan, np.float32)
+    launch(backend, one_of_a_row_kernel, x, y, n, m, grid=1, BN=shape[0], BM=shape[1])
+    i, j = np.indices(shape)
+    np.testing.assert_array_equal(y, np.where(j < m, x[i], -1) * 100 + np.where(i < n, x[i], -2) * 10 + x[i])
