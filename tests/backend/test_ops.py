@@ -336,3 +336,27 @@ def test_true_division_of_integers_is_f32(backend, dtype):
     elementwise(backend, operator.truediv, [buffer(xs, dtype), buffer(ys, dtype)], out, "div")
     want = [nearest(_divided(nearest(int(x), dtypes.f32), nearest(int(y), dtypes.f32)), dtypes.f32) for x, y in zip(xs, ys, strict=True)]
     assert_identical(out[:-1], contents(buffer(want, dtypes.f32)), dtypes.f32)
+
+
+@eas.kernel
+def clamped_shift_kernel(x, counts, left, right, MOST: eas.constexpr, BLOCK: eas.constexpr):
+    """Counts that ranges know to lie between 0 and one number."""
+    i = mk.arange(0, BLOCK)
+    value, count = mk.load(x, i), mk.minimum(mk.maximum(mk.load(counts, i), 0), MOST)
+    mk.store(left, i, value << count)
+    mk.store(right, i, value >> count)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.i32, dtypes.u32, dtypes.i8, dtypes.u16], ids=str)
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_shifts_by_known_ranges_around_the_width(backend, dtype, over):
+    most = dtype.bits + over
+    counts = [*range(most - 3, most + 3), -1, 0, 1, 2]
+    values = [v for v in (dtype.max, dtype.min, 1, 77 - 100 * dtype.is_signed) for _ in counts]
+    n, counts = len(values), counts * 4
+    left, right = poison(n, dtype), poison(n, dtype)
+    given = buffer([max(c, dtype.min) for c in counts], dtype)
+    launch(backend, clamped_shift_kernel, buffer(values, dtype), given, left, right, grid=1, MOST=most, BLOCK=n)
+    by = [min(max(c, 0), most) for c in counts]
+    assert_identical(contents(left), contents(buffer([wrapped(v << b, dtype) for v, b in zip(values, by, strict=True)], dtype)), dtype)
+    assert_identical(contents(right), contents(buffer([v >> b for v, b in zip(values, by, strict=True)], dtype)), dtype)
