@@ -451,3 +451,22 @@ def test_memory_between_elements_is_reached_only_where_it_can_be():
         view(odd[::2], "x").reach()
     with pytest.raises(ArgumentError, match="argument 'x' has negative strides"):
         view(whole[::-2], "x").reach()
+
+
+def test_strides_that_positions_in_32_bits_cannot_follow():
+    """The last element may lie 2^31 - 1 behind the first, and no further; whoever asks in 64 bits gets any stride."""
+    for last, fits in ((2**31 - 1, True), (2**31, False), (2**31 + 1, False)):
+        shape, strides = (2, 3), (last - 2, 1)
+        for is_narrow in (True, False):
+            found = Hidden("stride", "x", 0, 2, is_narrow).of(shape, strides)
+            assert found is not None
+            assert (found >= 1 << 31) == (is_narrow and not fits)
+            assert not fits or found == strides[0]
+
+
+def test_numbers_about_axes_are_told_only_of_arrays_with_those_axes():
+    shape, strides = (5, 3, 2), (6, 2, 1)
+    for rank, axis, ndim in itertools.product((1, 2, 3), range(-4, 4), (0, 1, 2, 3)):
+        has_axis = -rank <= axis < rank and ndim in (0, rank)
+        for kind, numbers in (("shape", shape[:rank]), ("stride", strides[:rank])):
+            assert Hidden(kind, "x", axis, ndim).of(shape[:rank], strides[:rank]) == (numbers[axis] if has_axis else None)

@@ -193,3 +193,20 @@ def test_every_runtime_refuses_memory_that_is_not_what_the_kernel_was_made_for(n
 def bumped(x, n, BLOCK: eas.constexpr):
     i = mk.arange(0, BLOCK)
     mk.store(x, i, mk.load(x, i) + n)
+
+
+@pytest.mark.parametrize("name", [n for n in names() if n not in ("auto", "metal") and get_runtime(n).is_available()])
+def test_scalars_of_every_integer_type_reach_the_kernel_at_both_ends(name, monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", name)
+    kinds = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+    for ends in (0, 1):
+        given = [kind((np.iinfo(kind).min, np.iinfo(kind).max)[ends]) for kind in kinds]
+        outs = [np.zeros(1, kind) for kind in kinds]
+        kept(*outs, *given, _grid=1)
+        assert [out[0] for out in outs] == given
+
+
+@eas.kernel
+def kept(a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q):
+    for out, value in zip((a, b, c, d, e, f, g, h), (i, j, k, m, n, o, p, q), strict=True):
+        mk.store(out, 0, value)
