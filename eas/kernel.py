@@ -83,7 +83,7 @@ class Kernel(Called):
         self._stride_places = tuple(i for i, name in enumerate(self._names) if "stride" in name.lower())
         self._read_defaults()
         self._compiled: Recent[keys.CallKey, CompiledKernel] = Recent()
-        self._table = LaunchTable()
+        self._table: LaunchTable[Learner] = LaunchTable()
         self._grids: dict[Any, GridKernel] = {}
         self._retraces = 0  # in a row
         self._ever_written: frozenset[str] = frozenset()
@@ -364,7 +364,7 @@ class Kernel(Called):
             variant = self._variant(compiled, values, arrays, staged.runtime.ignored_facts)
             return variant, [values[self._index[name]] for name in compiled.arg_names]
 
-        graph.add(Captured(self.__name__, staged.runtime, staged.values, grid, choose, staged.staging.written()))
+        graph.add(Captured(self.__name__, staged.runtime, staged.values, grid, choose, staged.staging.written(), compiled._learners.get(staged.runtime.name)))
 
     def _run(self, compiled: CompiledKernel, staged: Staged, grid: Grid, sync: bool, lane: Lane | None) -> None:
         variant = self._variant(compiled, staged.values, staged.arrays, staged.runtime.ignored_facts)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from eas.interop.pending import PENDING
 from eas.runtime.streams import SPECIAL
 
 if TYPE_CHECKING:
-    from eas.launch.learn import Learner
+    from eas.launch.native_plan import NativePlan
 
 _MAX_PLANS = 16  # MAX_PLANS of eas/native/plan.h
 _HAS_VECTORCALL, _IS_BASE_TYPE, _PYSSIZET, _READONLY = 1 << 11, 1 << 10, 19, 1
@@ -70,7 +70,7 @@ class Callable(_Words):
     def _tell(self, error: BaseException) -> None:
         """Make an error of a launch what the caller sees."""
 
-    def _call_natively(self, table: LaunchTable, grid: object = None) -> None:
+    def _call_natively(self, table: LaunchTable[Any], grid: object = None) -> None:
         """From now on calls try the plans of the table; it and the grid live as long as this object."""
         if _Words is object or not type(self).__flags__ & _HAS_VECTORCALL:
             return
@@ -98,13 +98,23 @@ class _TableWords(ctypes.Structure):
     _fields_ = (("n_plans", ctypes.c_int64), ("plans", ctypes.c_int64 * _MAX_PLANS), *((name, ctypes.c_int64) for name in ("readers", "special", "grid_name", "world")))
 
 
-class LaunchTable:
+class Known(Protocol):
+    """Whoever keeps a plan up to date."""
+
+    @property
+    def native(self) -> NativePlan | None: ...
+
+
+K = TypeVar("K", bound=Known)
+
+
+class LaunchTable(Generic[K]):
     """The plans that calls of one object try, the newest first: native code has them by their addresses."""
 
     __slots__ = ("_held", "_learners", "_plans", "_words")
 
     def __init__(self) -> None:
-        self._learners: tuple[Learner, ...] = ()
+        self._learners: tuple[K, ...] = ()
         self._plans: tuple[object, ...] = ()
         self._words: Any = None
         self._held: tuple[object, ...] = ()
@@ -114,7 +124,7 @@ class LaunchTable:
         """Of the words; 0 before the first plan."""
         return 0 if self._words is None else ctypes.addressof(self._words)
 
-    def add(self, learner: Learner, limit: int) -> None:
+    def add(self, learner: K, limit: int) -> None:
         """Try this plan first from now on, and no more than `limit` in all."""
         if learner.native in self._plans:
             return
@@ -126,7 +136,7 @@ class LaunchTable:
             self._words = _TableWords(readers=id(PENDING), special=id(SPECIAL), grid_name=id(name), world=ctypes.addressof(world()))
         self._set((learner, *(each for each in self._learners if each is not learner))[: max(1, min(limit, _MAX_PLANS))])
 
-    def _set(self, learners: tuple[Learner, ...]) -> None:
+    def _set(self, learners: tuple[K, ...]) -> None:
         plans = tuple(each.native for each in learners if each.native is not None)
         self._words.n_plans = 0  # nobody changes the order meanwhile
         for i, plan in enumerate(plans):
@@ -136,12 +146,12 @@ class LaunchTable:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
         """Whether a plan has taken this launch."""
-        return any(each.call is not None and each.call(args, kwargs, grid) is None for each in self._learners)
+        return any(each.native is not None and each.native.call(args, kwargs, grid) is None for each in self._learners)
 
     def __contains__(self, learner: object) -> bool:
         return learner in self._learners
 
-    def __iter__(self) -> Iterator[Learner]:
+    def __iter__(self) -> Iterator[K]:
         return iter(self._learners)
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from eas.runtime import Executable, Grid, Recording, Runtime, Step
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.recordings import OneByOne
 from eas.runtime.streams import PROFILES, SPECIAL, Stream, lane_of
+
+if TYPE_CHECKING:
+    from eas.launch.learn import Learner
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Values = list[Any]
@@ -34,6 +37,8 @@ class Captured(NamedTuple):
     """The code for such values, and what it runs on."""
     written: tuple[ArgView, ...]
     """Arguments whose owner has to hear of writes."""
+    learner: Learner | None
+    """Of such launches, if there is a plan."""
 
 
 class _Input(NamedTuple):
@@ -59,6 +64,11 @@ class Graph:
 
     def __len__(self) -> int:
         return len(self._captured)
+
+    @property
+    def launches(self) -> tuple[Captured, ...]:
+        """What was written down."""
+        return tuple(self._captured)
 
     def __enter__(self) -> Graph:
         if _current.get() is not None:

@@ -126,7 +126,7 @@ def _params(what: Launched, values: Sequence[object], defaults: Sequence[object]
         if default is Parameter.empty:
             default = lp.MISSING
         if is_meta or value is None:
-            param = Param(name, "constant", value=value, default=default) if _is_fixed(value) else None
+            param = Param(name, "constant", value=value, default=default) if is_fixed(value) else None
         elif name in what.buffers:
             asked = tuple(Asked(hidden, slots[each]) for each, hidden in what.hidden.items() if hidden.buffer == name)
             param = Param(name, "buffer", slots[name], what.arguments[name], name in what.writes, default=default, is_strided=name in what.strided, asked=asked)
@@ -149,10 +149,10 @@ _NATIVE: dict[tuple[type, str], lp.ParamKind] = {(bool, "bool"): "bool", (float,
 """Numbers that native code reads; of others Python makes what the kernel wants."""
 
 
-def _is_fixed(value: object) -> bool:
+def is_fixed(value: object) -> bool:
     """Whether the same object always means the same kernel; what functions do, `Dependencies` knows."""
     if type(value) is tuple:
-        return all(map(_is_fixed, value))
+        return all(map(is_fixed, value))
     return type(value) in _FIXED_TYPES
 
 

@@ -65,7 +65,7 @@ _FIXED = _words("slot value")
 _WORLD = _words(f"ndarray int_ float_ tuple dict true_ false_ none not_implemented tensor memory_at owner_at dtype_at device_at {' '.join(torch_words.NAMES)}")
 _PLAN = _words(
     "n_params params n_guards guards n_facts facts n_variants variants n_fixed fixed n_args run n_threads pending on_error owner can_infer "
-    "slot0 count0 block0 slot1 count1 block1 slot2 count2 block2 device private_device on_host answer world"
+    "slot0 count0 block0 slot1 count1 block1 slot2 count2 block2 device private_device on_host answer n_positional world"
 )
 _KINDS = {kind: i for i, kind in enumerate(("buffer", "i32", "i64", "f32", "bool", "constant", "f64", "any_i64"))}
 _ASKED_KINDS = {"stride": 0, "shape": 1, "size": 2}
@@ -140,7 +140,7 @@ def _encode(plan: LaunchPlan, owner: _Owner, variants: ctypes.Array[Any]) -> Any
         n_variants=0, variants=ctypes.addressof(variants),
         n_fixed=len(plan.fixed), fixed=owner.table([_FIXED(each.slot, each.bits) for each in plan.fixed], _FIXED), n_args=len(plan.arguments),
         run=plan.site.run_address, n_threads=plan.site.n_threads, pending=ctypes.addressof(plan.site.pending),
-        on_error=owner.known(on_error), owner=id(owner), can_infer=plan.axes is not None, on_host=plan.is_host, answer=plan.answer,
+        on_error=owner.known(on_error), owner=id(owner), can_infer=plan.axes is not None, on_host=plan.is_host, answer=plan.answer, n_positional=len(plan.params) if plan.n_positional is None else plan.n_positional,
         device=owner.known(devices[0]), private_device=owner.known(devices[1]), world=ctypes.addressof(world()),
     )  # fmt: skip
     for i, axis in enumerate(plan.axes or ()):
@@ -192,6 +192,11 @@ class NativePlan:
         self._owner.variants[bits] = (kernel, name, places)
         self._variants[count] = _VARIANT(bits, kernel.address, kernel.scratch_nbytes, ctypes.addressof(kernel.rate), kernel.max_programs)
         self._words.n_variants = count + 1  # last: the row is complete
+
+    def take_variants(self, other: NativePlan) -> None:
+        """Know the code that a plan with the same facts knows."""
+        for bits, (kernel, name, places) in list(other._owner.variants.items()):
+            self.add_variant(frozenset(fact for fact, bit in self._facts.items() if bits & bit), kernel, name, places)
 
     def see_tensors(self) -> None:
         """Take tensors of eas and torch from now on, if they are there and laid out as expected."""

@@ -143,6 +143,8 @@ class LaunchPlan:
     """Whether the backend takes memory of the CPU."""
     answer: int = -1
     """Which parameter the call returns; -1: None."""
+    n_positional: int | None = None
+    """How many arguments may be given by position; None: all."""
 
     def slot_of(self, fact: Fact) -> int:
         """The argument that a fact speaks of; 0 if it is one of the whole launch."""
@@ -170,7 +172,7 @@ class Reading(NamedTuple):
 
 def interpret(plan: LaunchPlan, args: Sequence[Any], kwargs: Mapping[str, Any], grid: Any) -> Reading | None:
     """What a launch over these arguments gets, or None if it is not of the kind that the plan knows."""
-    values = _bound(plan.params, args, kwargs)
+    values = _bound(plan, args, kwargs)
     if values is None or not all(map(guard_holds, plan.guards)):
         return None
     words = {each.slot: Word(each.bits) for each in plan.fixed}
@@ -199,10 +201,10 @@ def guard_holds(guard: Guard) -> bool:
             return is_current()
 
 
-def _bound(params: Sequence[Param], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+def _bound(plan: LaunchPlan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
     """The value of each parameter; None if one is missing, too many, or given twice."""
-    rest = params[len(args) :]
-    if len(args) > len(params) or not kwargs.keys() <= {p.name for p in rest}:
+    rest = plan.params[len(args) :]
+    if len(args) > (len(plan.params) if plan.n_positional is None else plan.n_positional) or not kwargs.keys() <= {p.name for p in rest}:
         return None
     values = [*args, *(kwargs.get(p.name, p.default) for p in rest)]
     return None if any(value is MISSING or value is Parameter.empty for value in values) else values
@@ -214,7 +216,7 @@ def _read(plan: LaunchPlan, param: Param, value: Any) -> dict[int, Word] | None:
     if param.kind == "buffer":
         memory = _memory(plan, param, value)
         return None if memory is None else _words(param, memory)
-    bits = _number(param.kind, value)
+    bits = number_word(param.kind, value)
     return None if bits is None else {param.slot: Word(bits)}
 
 
@@ -224,7 +226,8 @@ def _are_equal_numbers(one: Any, other: Any) -> bool:
     return type(one) is int and type(other) is int and one == other and -(2**63) <= one < 2**63
 
 
-def _number(kind: ParamKind, value: Any) -> int | None:
+def number_word(kind: ParamKind, value: Any) -> int | None:
+    """A number as a kernel finds it; None if it is not of that kind."""
     if kind == "bool":
         return int(value) if type(value) is bool else None
     if kind in ("f32", "f64"):

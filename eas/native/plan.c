@@ -315,7 +315,7 @@ static PyObject *named(const struct given *given, PyObject *name) {
 
 /* Reads every parameter from its position, its name or its default; each keyword must be used. */
 static int read_arguments(const struct plan *plan, const struct given *given, int64_t n_used, struct frame *frame) {
-    if (given->n > plan->n_params)
+    if (given->n > plan->n_positional)
         return 0;
     for (int64_t i = 0; i < plan->n_params; i++) {
         const struct param *p = &plan->params[i];

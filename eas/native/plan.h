@@ -111,6 +111,7 @@ struct plan {
     PyObject *device, *private_device; /* of eas tensors */
     int64_t on_host;                   /* torch tensors of the CPU are its memory */
     int64_t answer;                    /* the parameter that the call returns; -1: None */
+    int64_t n_positional;              /* so many arguments may be given by position */
     const struct world *world;
 };
 

@@ -1,4 +1,4 @@
-; tools/build_native.py made this of the C sources with the digest 003526e8d01cb37581d71d1a096df1f3
+; tools/build_native.py made this of the C sources with the digest 8908c16173a93da2d6fbd106c722e6f0
 ; compiled by ziglang 0.17.0
 %union.anon = type { ptr }
 %struct.__sigset_t = type { [16 x i64] }
@@ -127,7 +127,7 @@ define ptr @eas_plan_launch(ptr %0, ptr %1, i64 %2) nounwind {
   %11 = load ptr, ptr %1, align 8
   %12 = getelementptr inbounds nuw i8, ptr %11, i64 8
   %13 = load ptr, ptr %12, align 8
-  %14 = getelementptr inbounds nuw i8, ptr %7, i64 240
+  %14 = getelementptr inbounds nuw i8, ptr %7, i64 248
   %15 = load ptr, ptr %14, align 8
   %16 = getelementptr inbounds nuw i8, ptr %15, i64 24
   %17 = load ptr, ptr %16, align 8
@@ -180,7 +180,7 @@ define ptr @eas_plan_launch(ptr %0, ptr %1, i64 %2) nounwind {
 52:
   %53 = load ptr, ptr %5, align 8
   %54 = tail call ptr @PyLong_AsVoidPtr(ptr %53)
-  %55 = getelementptr inbounds nuw i8, ptr %54, i64 240
+  %55 = getelementptr inbounds nuw i8, ptr %54, i64 248
   %56 = load ptr, ptr %55, align 8
   %57 = getelementptr inbounds nuw i8, ptr %56, i64 64
   %58 = load ptr, ptr %57, align 8
@@ -193,7 +193,7 @@ define ptr @eas_plan_launch(ptr %0, ptr %1, i64 %2) nounwind {
 define internal fastcc ptr @launch_plan(ptr %0, ptr %1, i64 %2, ptr %3) nounwind {
   %5 = alloca %struct.frame, align 8
   %6 = alloca ptr, align 8
-  %7 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %7 = getelementptr inbounds nuw i8, ptr %0, i64 248
   %8 = load ptr, ptr %7, align 8
   %9 = getelementptr inbounds nuw i8, ptr %8, i64 64
   %10 = load ptr, ptr %9, align 8
@@ -459,7 +459,7 @@ define ptr @eas_plan_read(ptr %0, ptr %1, i64 %2) nounwind {
   %13 = load ptr, ptr %1, align 8
   %14 = getelementptr inbounds nuw i8, ptr %13, i64 8
   %15 = load ptr, ptr %14, align 8
-  %16 = getelementptr inbounds nuw i8, ptr %9, i64 240
+  %16 = getelementptr inbounds nuw i8, ptr %9, i64 248
   %17 = load ptr, ptr %16, align 8
   %18 = getelementptr inbounds nuw i8, ptr %17, i64 24
   %19 = load ptr, ptr %18, align 8
@@ -513,7 +513,7 @@ define ptr @eas_plan_read(ptr %0, ptr %1, i64 %2) nounwind {
 55:
   %56 = load ptr, ptr %7, align 8
   %57 = tail call ptr @PyLong_AsVoidPtr(ptr %56)
-  %58 = getelementptr inbounds nuw i8, ptr %57, i64 240
+  %58 = getelementptr inbounds nuw i8, ptr %57, i64 248
   %59 = load ptr, ptr %58, align 8
   %60 = getelementptr inbounds nuw i8, ptr %59, i64 64
   %61 = load ptr, ptr %60, align 8
@@ -542,7 +542,7 @@ define internal fastcc i64 @interpret(ptr %0, ptr %1, i64 %2, ptr %3, ptr %4, pt
   br i1 %14, label %15, label %77
 15:
   %16 = getelementptr inbounds nuw i8, ptr %0, i64 24
-  %17 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %17 = getelementptr inbounds nuw i8, ptr %0, i64 248
   br label %18
 18:
   %19 = phi i1 [ true, %69 ], [ false, %15 ]
@@ -624,7 +624,7 @@ define internal fastcc i64 @interpret(ptr %0, ptr %1, i64 %2, ptr %3, ptr %4, pt
   %76 = icmp eq i32 %75, 0
   br i1 %76, label %326, label %77
 77:
-  %78 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %78 = getelementptr inbounds nuw i8, ptr %0, i64 248
   %79 = load ptr, ptr %78, align 8
   %80 = getelementptr inbounds nuw i8, ptr %79, i64 56
   %81 = load ptr, ptr %80, align 8
@@ -1775,727 +1775,729 @@ define internal fastcc i32 @read_arguments(ptr %0, ptr %1, i64 %2, ptr %3) nounw
   %19 = alloca %struct.memory, align 8
   %20 = getelementptr inbounds nuw i8, ptr %1, i64 8
   %21 = load i64, ptr %20, align 8
-  %22 = load i64, ptr %0, align 8
-  %23 = icmp sgt i64 %21, %22
-  br i1 %23, label %596, label %24
-24:
-  %25 = icmp sgt i64 %22, 0
-  br i1 %25, label %26, label %53
-26:
-  %27 = getelementptr inbounds nuw i8, ptr %0, i64 8
-  %28 = getelementptr inbounds nuw i8, ptr %1, i64 32
-  %29 = getelementptr inbounds nuw i8, ptr %1, i64 24
-  %30 = getelementptr inbounds nuw i8, ptr %1, i64 16
-  %31 = getelementptr inbounds nuw i8, ptr %0, i64 240
-  %32 = getelementptr inbounds nuw i8, ptr %1, i64 40
-  %33 = getelementptr inbounds nuw i8, ptr %0, i64 224
-  %34 = getelementptr inbounds nuw i8, ptr %17, i64 8
-  %35 = getelementptr inbounds nuw i8, ptr %17, i64 16
-  %36 = getelementptr inbounds nuw i8, ptr %17, i64 24
-  %37 = getelementptr inbounds nuw i8, ptr %17, i64 32
-  %38 = getelementptr inbounds nuw i8, ptr %0, i64 80
-  %39 = getelementptr inbounds nuw i8, ptr %3, i64 2192
-  %40 = getelementptr inbounds nuw i8, ptr %3, i64 2184
-  %41 = getelementptr inbounds nuw i8, ptr %3, i64 1088
-  %42 = getelementptr inbounds nuw i8, ptr %3, i64 1672
-  %43 = getelementptr inbounds nuw i8, ptr %0, i64 208
-  %44 = getelementptr inbounds nuw i8, ptr %0, i64 216
-  %45 = getelementptr inbounds nuw i8, ptr %18, i64 8
-  %46 = getelementptr inbounds nuw i8, ptr %18, i64 16
-  %47 = getelementptr inbounds nuw i8, ptr %18, i64 24
-  %48 = getelementptr inbounds nuw i8, ptr %18, i64 32
-  %49 = getelementptr inbounds nuw i8, ptr %19, i64 8
-  %50 = getelementptr inbounds nuw i8, ptr %19, i64 16
-  %51 = getelementptr inbounds nuw i8, ptr %19, i64 24
-  %52 = getelementptr inbounds nuw i8, ptr %19, i64 32
-  br label %62
-53:
-  %54 = phi i64 [ %2, %24 ], [ %118, %571 ]
-  %55 = getelementptr inbounds nuw i8, ptr %0, i64 64
-  %56 = load i64, ptr %55, align 8
-  %57 = icmp sgt i64 %56, 0
-  br i1 %57, label %58, label %575
-58:
-  %59 = getelementptr inbounds nuw i8, ptr %0, i64 72
-  %60 = getelementptr inbounds nuw i8, ptr %0, i64 80
-  %61 = getelementptr inbounds nuw i8, ptr %3, i64 1088
-  br label %580
-62:
-  %63 = phi i64 [ 0, %26 ], [ %572, %571 ]
-  %64 = phi i64 [ %2, %26 ], [ %118, %571 ]
-  %65 = load ptr, ptr %27, align 8
-  %66 = getelementptr inbounds nuw %struct.param, ptr %65, i64 %63
-  %67 = load i64, ptr %20, align 8
-  %68 = icmp slt i64 %63, %67
-  br i1 %68, label %69, label %73
-69:
-  %70 = load ptr, ptr %1, align 8
-  %71 = getelementptr inbounds nuw ptr, ptr %70, i64 %63
-  %72 = load ptr, ptr %71, align 8
-  br label %102
-73:
-  %74 = load i64, ptr %28, align 8
-  %75 = icmp slt i64 %64, %74
-  br i1 %75, label %76, label %111
-76:
-  %77 = getelementptr inbounds nuw i8, ptr %66, i64 8
-  %78 = load ptr, ptr %77, align 8
-  %79 = load ptr, ptr %29, align 8
-  %80 = icmp eq ptr %79, null
-  br i1 %80, label %81, label %86
-81:
-  %82 = icmp sgt i64 %74, 0
-  br i1 %82, label %83, label %111
+  %22 = getelementptr inbounds nuw i8, ptr %0, i64 240
+  %23 = load i64, ptr %22, align 8
+  %24 = icmp sgt i64 %21, %23
+  br i1 %24, label %598, label %25
+25:
+  %26 = load i64, ptr %0, align 8
+  %27 = icmp sgt i64 %26, 0
+  br i1 %27, label %28, label %55
+28:
+  %29 = getelementptr inbounds nuw i8, ptr %0, i64 8
+  %30 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %31 = getelementptr inbounds nuw i8, ptr %1, i64 24
+  %32 = getelementptr inbounds nuw i8, ptr %1, i64 16
+  %33 = getelementptr inbounds nuw i8, ptr %0, i64 248
+  %34 = getelementptr inbounds nuw i8, ptr %1, i64 40
+  %35 = getelementptr inbounds nuw i8, ptr %0, i64 224
+  %36 = getelementptr inbounds nuw i8, ptr %17, i64 8
+  %37 = getelementptr inbounds nuw i8, ptr %17, i64 16
+  %38 = getelementptr inbounds nuw i8, ptr %17, i64 24
+  %39 = getelementptr inbounds nuw i8, ptr %17, i64 32
+  %40 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %41 = getelementptr inbounds nuw i8, ptr %3, i64 2192
+  %42 = getelementptr inbounds nuw i8, ptr %3, i64 2184
+  %43 = getelementptr inbounds nuw i8, ptr %3, i64 1088
+  %44 = getelementptr inbounds nuw i8, ptr %3, i64 1672
+  %45 = getelementptr inbounds nuw i8, ptr %0, i64 208
+  %46 = getelementptr inbounds nuw i8, ptr %0, i64 216
+  %47 = getelementptr inbounds nuw i8, ptr %18, i64 8
+  %48 = getelementptr inbounds nuw i8, ptr %18, i64 16
+  %49 = getelementptr inbounds nuw i8, ptr %18, i64 24
+  %50 = getelementptr inbounds nuw i8, ptr %18, i64 32
+  %51 = getelementptr inbounds nuw i8, ptr %19, i64 8
+  %52 = getelementptr inbounds nuw i8, ptr %19, i64 16
+  %53 = getelementptr inbounds nuw i8, ptr %19, i64 24
+  %54 = getelementptr inbounds nuw i8, ptr %19, i64 32
+  br label %64
+55:
+  %56 = phi i64 [ %2, %25 ], [ %120, %573 ]
+  %57 = getelementptr inbounds nuw i8, ptr %0, i64 64
+  %58 = load i64, ptr %57, align 8
+  %59 = icmp sgt i64 %58, 0
+  br i1 %59, label %60, label %577
+60:
+  %61 = getelementptr inbounds nuw i8, ptr %0, i64 72
+  %62 = getelementptr inbounds nuw i8, ptr %0, i64 80
+  %63 = getelementptr inbounds nuw i8, ptr %3, i64 1088
+  br label %582
+64:
+  %65 = phi i64 [ 0, %28 ], [ %574, %573 ]
+  %66 = phi i64 [ %2, %28 ], [ %120, %573 ]
+  %67 = load ptr, ptr %29, align 8
+  %68 = getelementptr inbounds nuw %struct.param, ptr %67, i64 %65
+  %69 = load i64, ptr %20, align 8
+  %70 = icmp slt i64 %65, %69
+  br i1 %70, label %71, label %75
+71:
+  %72 = load ptr, ptr %1, align 8
+  %73 = getelementptr inbounds nuw ptr, ptr %72, i64 %65
+  %74 = load ptr, ptr %73, align 8
+  br label %104
+75:
+  %76 = load i64, ptr %30, align 8
+  %77 = icmp slt i64 %66, %76
+  br i1 %77, label %78, label %113
+78:
+  %79 = getelementptr inbounds nuw i8, ptr %68, i64 8
+  %80 = load ptr, ptr %79, align 8
+  %81 = load ptr, ptr %31, align 8
+  %82 = icmp eq ptr %81, null
+  br i1 %82, label %83, label %88
 83:
-  %84 = load ptr, ptr %30, align 8
-  %85 = getelementptr inbounds nuw i8, ptr %84, i64 24
-  br label %89
-86:
-  %87 = call ptr @PyDict_GetItemWithError(ptr %79, ptr %78)
-  %88 = load i64, ptr %20, align 8
-  br label %102
-89:
-  %90 = phi i64 [ 0, %83 ], [ %95, %94 ]
-  %91 = getelementptr inbounds nuw ptr, ptr %85, i64 %90
-  %92 = load ptr, ptr %91, align 8
-  %93 = icmp eq ptr %92, %78
-  br i1 %93, label %97, label %94
-94:
-  %95 = add nuw nsw i64 %90, 1
-  %96 = icmp eq i64 %95, %74
-  br i1 %96, label %111, label %89
-97:
-  %98 = load ptr, ptr %1, align 8
-  %99 = getelementptr ptr, ptr %98, i64 %67
-  %100 = getelementptr ptr, ptr %99, i64 %90
-  %101 = load ptr, ptr %100, align 8
-  br label %102
-102:
-  %103 = phi i64 [ %67, %69 ], [ %67, %97 ], [ %88, %86 ]
-  %104 = phi ptr [ %72, %69 ], [ %101, %97 ], [ %87, %86 ]
-  %105 = icmp sge i64 %63, %103
-  %106 = icmp ne ptr %104, null
-  %107 = and i1 %106, %105
-  %108 = zext i1 %107 to i64
-  %109 = add i64 %64, %108
-  %110 = icmp eq ptr %104, null
-  br i1 %110, label %111, label %116
-111:
-  %112 = phi i64 [ %109, %102 ], [ %64, %73 ], [ %64, %81 ], [ %64, %94 ]
-  %113 = getelementptr inbounds nuw i8, ptr %66, i64 16
-  %114 = load ptr, ptr %113, align 8
-  %115 = icmp eq ptr %114, null
-  br i1 %115, label %596, label %116
-116:
-  %117 = phi ptr [ %114, %111 ], [ %104, %102 ]
-  %118 = phi i64 [ %112, %111 ], [ %109, %102 ]
-  %119 = load i64, ptr %66, align 8
-  switch i64 %119, label %513 [
-    i64 0, label %120
-    i64 5, label %477
+  %84 = icmp sgt i64 %76, 0
+  br i1 %84, label %85, label %113
+85:
+  %86 = load ptr, ptr %32, align 8
+  %87 = getelementptr inbounds nuw i8, ptr %86, i64 24
+  br label %91
+88:
+  %89 = call ptr @PyDict_GetItemWithError(ptr %81, ptr %80)
+  %90 = load i64, ptr %20, align 8
+  br label %104
+91:
+  %92 = phi i64 [ 0, %85 ], [ %97, %96 ]
+  %93 = getelementptr inbounds nuw ptr, ptr %87, i64 %92
+  %94 = load ptr, ptr %93, align 8
+  %95 = icmp eq ptr %94, %80
+  br i1 %95, label %99, label %96
+96:
+  %97 = add nuw nsw i64 %92, 1
+  %98 = icmp eq i64 %97, %76
+  br i1 %98, label %113, label %91
+99:
+  %100 = load ptr, ptr %1, align 8
+  %101 = getelementptr ptr, ptr %100, i64 %69
+  %102 = getelementptr ptr, ptr %101, i64 %92
+  %103 = load ptr, ptr %102, align 8
+  br label %104
+104:
+  %105 = phi i64 [ %69, %71 ], [ %69, %99 ], [ %90, %88 ]
+  %106 = phi ptr [ %74, %71 ], [ %103, %99 ], [ %89, %88 ]
+  %107 = icmp sge i64 %65, %105
+  %108 = icmp ne ptr %106, null
+  %109 = and i1 %108, %107
+  %110 = zext i1 %109 to i64
+  %111 = add i64 %66, %110
+  %112 = icmp eq ptr %106, null
+  br i1 %112, label %113, label %118
+113:
+  %114 = phi i64 [ %111, %104 ], [ %66, %75 ], [ %66, %83 ], [ %66, %96 ]
+  %115 = getelementptr inbounds nuw i8, ptr %68, i64 16
+  %116 = load ptr, ptr %115, align 8
+  %117 = icmp eq ptr %116, null
+  br i1 %117, label %598, label %118
+118:
+  %119 = phi ptr [ %116, %113 ], [ %106, %104 ]
+  %120 = phi i64 [ %114, %113 ], [ %111, %104 ]
+  %121 = load i64, ptr %68, align 8
+  switch i64 %121, label %515 [
+    i64 0, label %122
+    i64 5, label %479
   ]
-120:
-  %121 = load i32, ptr %32, align 8
-  %122 = load ptr, ptr %31, align 8
-  %123 = getelementptr inbounds nuw i8, ptr %117, i64 8
-  %124 = load ptr, ptr %123, align 8
-  %125 = load ptr, ptr %122, align 8
-  %126 = icmp eq ptr %124, %125
-  br i1 %126, label %127, label %161
-127:
-  %128 = getelementptr inbounds nuw i8, ptr %66, i64 64
-  %129 = load i64, ptr %128, align 8
-  %130 = icmp eq i64 %129, 0
-  br i1 %130, label %596, label %131
-131:
-  %132 = getelementptr inbounds nuw i8, ptr %117, i64 56
-  %133 = load ptr, ptr %132, align 8
-  %134 = getelementptr inbounds nuw i8, ptr %66, i64 24
+122:
+  %123 = load i32, ptr %34, align 8
+  %124 = load ptr, ptr %33, align 8
+  %125 = getelementptr inbounds nuw i8, ptr %119, i64 8
+  %126 = load ptr, ptr %125, align 8
+  %127 = load ptr, ptr %124, align 8
+  %128 = icmp eq ptr %126, %127
+  br i1 %128, label %129, label %163
+129:
+  %130 = getelementptr inbounds nuw i8, ptr %68, i64 64
+  %131 = load i64, ptr %130, align 8
+  %132 = icmp eq i64 %131, 0
+  br i1 %132, label %598, label %133
+133:
+  %134 = getelementptr inbounds nuw i8, ptr %119, i64 56
   %135 = load ptr, ptr %134, align 8
-  %136 = icmp eq ptr %133, %135
-  br i1 %136, label %137, label %596
-137:
-  %138 = getelementptr inbounds nuw i8, ptr %66, i64 48
-  %139 = load i64, ptr %138, align 8
-  %140 = icmp eq i64 %139, 0
-  %141 = select i1 %140, i32 256, i32 1280
-  %142 = getelementptr inbounds nuw i8, ptr %117, i64 64
-  %143 = load i32, ptr %142, align 8
-  %144 = or disjoint i32 %141, 8192
-  %145 = and i32 %144, %143
-  %146 = icmp eq i32 %145, %141
-  br i1 %146, label %147, label %596
-147:
-  %148 = getelementptr inbounds nuw i8, ptr %117, i64 16
-  %149 = load i64, ptr %148, align 8
-  store i64 %149, ptr %19, align 8
-  %150 = getelementptr inbounds nuw i8, ptr %117, i64 24
-  %151 = load i32, ptr %150, align 8
-  %152 = sext i32 %151 to i64
-  store i64 %152, ptr %49, align 8
-  %153 = getelementptr inbounds nuw i8, ptr %117, i64 32
-  %154 = load ptr, ptr %153, align 8
-  store ptr %154, ptr %50, align 8
-  %155 = getelementptr inbounds nuw i8, ptr %117, i64 40
+  %136 = getelementptr inbounds nuw i8, ptr %68, i64 24
+  %137 = load ptr, ptr %136, align 8
+  %138 = icmp eq ptr %135, %137
+  br i1 %138, label %139, label %598
+139:
+  %140 = getelementptr inbounds nuw i8, ptr %68, i64 48
+  %141 = load i64, ptr %140, align 8
+  %142 = icmp eq i64 %141, 0
+  %143 = select i1 %142, i32 256, i32 1280
+  %144 = getelementptr inbounds nuw i8, ptr %119, i64 64
+  %145 = load i32, ptr %144, align 8
+  %146 = or disjoint i32 %143, 8192
+  %147 = and i32 %146, %145
+  %148 = icmp eq i32 %147, %143
+  br i1 %148, label %149, label %598
+149:
+  %150 = getelementptr inbounds nuw i8, ptr %119, i64 16
+  %151 = load i64, ptr %150, align 8
+  store i64 %151, ptr %19, align 8
+  %152 = getelementptr inbounds nuw i8, ptr %119, i64 24
+  %153 = load i32, ptr %152, align 8
+  %154 = sext i32 %153 to i64
+  store i64 %154, ptr %51, align 8
+  %155 = getelementptr inbounds nuw i8, ptr %119, i64 32
   %156 = load ptr, ptr %155, align 8
-  store ptr %156, ptr %51, align 8
-  %157 = getelementptr inbounds nuw i8, ptr %66, i64 40
-  %158 = load i64, ptr %157, align 8
-  store i64 %158, ptr %52, align 8
-  %159 = and i32 %143, 1
-  %160 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %19, i32 %159, ptr %117, ptr %3)
-  br label %474
-161:
-  %162 = getelementptr inbounds nuw i8, ptr %122, i64 72
-  %163 = load ptr, ptr %162, align 8
-  %164 = icmp eq ptr %124, %163
-  br i1 %164, label %165, label %271
-165:
-  %166 = getelementptr inbounds nuw i8, ptr %122, i64 80
-  %167 = load i64, ptr %166, align 8
-  %168 = getelementptr inbounds i8, ptr %117, i64 %167
-  %169 = load ptr, ptr %168, align 8
-  %170 = getelementptr inbounds nuw i8, ptr %122, i64 88
-  %171 = load i64, ptr %170, align 8
-  %172 = getelementptr inbounds i8, ptr %117, i64 %171
-  %173 = load ptr, ptr %172, align 8
-  %174 = getelementptr inbounds nuw i8, ptr %122, i64 104
-  %175 = load i64, ptr %174, align 8
-  %176 = getelementptr inbounds i8, ptr %117, i64 %175
-  %177 = load ptr, ptr %176, align 8
-  %178 = getelementptr inbounds nuw i8, ptr %122, i64 96
-  %179 = load i64, ptr %178, align 8
-  %180 = getelementptr inbounds i8, ptr %117, i64 %179
-  %181 = load ptr, ptr %180, align 8
-  %182 = getelementptr inbounds nuw i8, ptr %66, i64 72
+  store ptr %156, ptr %52, align 8
+  %157 = getelementptr inbounds nuw i8, ptr %119, i64 40
+  %158 = load ptr, ptr %157, align 8
+  store ptr %158, ptr %53, align 8
+  %159 = getelementptr inbounds nuw i8, ptr %68, i64 40
+  %160 = load i64, ptr %159, align 8
+  store i64 %160, ptr %54, align 8
+  %161 = and i32 %145, 1
+  %162 = call fastcc i32 @read_memory(ptr %0, ptr %68, ptr %19, i32 %161, ptr %119, ptr %3)
+  br label %476
+163:
+  %164 = getelementptr inbounds nuw i8, ptr %124, i64 72
+  %165 = load ptr, ptr %164, align 8
+  %166 = icmp eq ptr %126, %165
+  br i1 %166, label %167, label %273
+167:
+  %168 = getelementptr inbounds nuw i8, ptr %124, i64 80
+  %169 = load i64, ptr %168, align 8
+  %170 = getelementptr inbounds i8, ptr %119, i64 %169
+  %171 = load ptr, ptr %170, align 8
+  %172 = getelementptr inbounds nuw i8, ptr %124, i64 88
+  %173 = load i64, ptr %172, align 8
+  %174 = getelementptr inbounds i8, ptr %119, i64 %173
+  %175 = load ptr, ptr %174, align 8
+  %176 = getelementptr inbounds nuw i8, ptr %124, i64 104
+  %177 = load i64, ptr %176, align 8
+  %178 = getelementptr inbounds i8, ptr %119, i64 %177
+  %179 = load ptr, ptr %178, align 8
+  %180 = getelementptr inbounds nuw i8, ptr %124, i64 96
+  %181 = load i64, ptr %180, align 8
+  %182 = getelementptr inbounds i8, ptr %119, i64 %181
   %183 = load ptr, ptr %182, align 8
-  %184 = icmp eq ptr %181, %183
-  br i1 %184, label %185, label %596
-185:
-  %186 = load ptr, ptr %43, align 8
-  %187 = icmp eq ptr %177, %186
-  br i1 %187, label %191, label %188
-188:
-  %189 = load ptr, ptr %44, align 8
-  %190 = icmp eq ptr %177, %189
-  br i1 %190, label %191, label %596
-191:
-  %192 = icmp ne ptr %169, null
-  %193 = icmp ne ptr %173, null
-  %194 = select i1 %192, i1 %193, i1 false
-  br i1 %194, label %195, label %596
-195:
-  %196 = getelementptr inbounds nuw i8, ptr %169, i64 8
-  %197 = load ptr, ptr %196, align 8
-  %198 = icmp eq ptr %197, %125
-  br i1 %198, label %199, label %596
-199:
-  %200 = getelementptr inbounds nuw i8, ptr %169, i64 56
-  %201 = load ptr, ptr %200, align 8
-  %202 = getelementptr inbounds nuw i8, ptr %66, i64 24
+  %184 = getelementptr inbounds nuw i8, ptr %68, i64 72
+  %185 = load ptr, ptr %184, align 8
+  %186 = icmp eq ptr %183, %185
+  br i1 %186, label %187, label %598
+187:
+  %188 = load ptr, ptr %45, align 8
+  %189 = icmp eq ptr %179, %188
+  br i1 %189, label %193, label %190
+190:
+  %191 = load ptr, ptr %46, align 8
+  %192 = icmp eq ptr %179, %191
+  br i1 %192, label %193, label %598
+193:
+  %194 = icmp ne ptr %171, null
+  %195 = icmp ne ptr %175, null
+  %196 = select i1 %194, i1 %195, i1 false
+  br i1 %196, label %197, label %598
+197:
+  %198 = getelementptr inbounds nuw i8, ptr %171, i64 8
+  %199 = load ptr, ptr %198, align 8
+  %200 = icmp eq ptr %199, %127
+  br i1 %200, label %201, label %598
+201:
+  %202 = getelementptr inbounds nuw i8, ptr %171, i64 56
   %203 = load ptr, ptr %202, align 8
-  %204 = icmp eq ptr %201, %203
-  br i1 %204, label %205, label %596
-205:
-  %206 = getelementptr inbounds nuw i8, ptr %66, i64 48
-  %207 = load i64, ptr %206, align 8
-  %208 = icmp eq i64 %207, 0
-  %209 = select i1 %208, i32 256, i32 1280
-  %210 = getelementptr inbounds nuw i8, ptr %169, i64 64
-  %211 = load i32, ptr %210, align 8
-  %212 = or disjoint i32 %209, 8192
-  %213 = and i32 %212, %211
-  %214 = icmp eq i32 %213, %209
-  br i1 %214, label %215, label %596
-215:
-  %216 = getelementptr inbounds nuw i8, ptr %169, i64 16
-  %217 = load i64, ptr %216, align 8
-  store i64 %217, ptr %18, align 8
-  %218 = getelementptr inbounds nuw i8, ptr %169, i64 24
-  %219 = load i32, ptr %218, align 8
-  %220 = sext i32 %219 to i64
-  store i64 %220, ptr %45, align 8
-  %221 = getelementptr inbounds nuw i8, ptr %169, i64 32
-  %222 = load ptr, ptr %221, align 8
-  store ptr %222, ptr %46, align 8
-  %223 = getelementptr inbounds nuw i8, ptr %169, i64 40
+  %204 = getelementptr inbounds nuw i8, ptr %68, i64 24
+  %205 = load ptr, ptr %204, align 8
+  %206 = icmp eq ptr %203, %205
+  br i1 %206, label %207, label %598
+207:
+  %208 = getelementptr inbounds nuw i8, ptr %68, i64 48
+  %209 = load i64, ptr %208, align 8
+  %210 = icmp eq i64 %209, 0
+  %211 = select i1 %210, i32 256, i32 1280
+  %212 = getelementptr inbounds nuw i8, ptr %171, i64 64
+  %213 = load i32, ptr %212, align 8
+  %214 = or disjoint i32 %211, 8192
+  %215 = and i32 %214, %213
+  %216 = icmp eq i32 %215, %211
+  br i1 %216, label %217, label %598
+217:
+  %218 = getelementptr inbounds nuw i8, ptr %171, i64 16
+  %219 = load i64, ptr %218, align 8
+  store i64 %219, ptr %18, align 8
+  %220 = getelementptr inbounds nuw i8, ptr %171, i64 24
+  %221 = load i32, ptr %220, align 8
+  %222 = sext i32 %221 to i64
+  store i64 %222, ptr %47, align 8
+  %223 = getelementptr inbounds nuw i8, ptr %171, i64 32
   %224 = load ptr, ptr %223, align 8
-  store ptr %224, ptr %47, align 8
-  %225 = getelementptr inbounds nuw i8, ptr %66, i64 40
-  %226 = load i64, ptr %225, align 8
-  store i64 %226, ptr %48, align 8
-  %227 = and i32 %211, 1
-  %228 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %18, i32 %227, ptr %169, ptr %3)
-  %229 = icmp eq i32 %228, 0
-  br i1 %229, label %596, label %230
-230:
-  %231 = load i64, ptr %206, align 8
-  %232 = icmp eq i64 %231, 0
-  br i1 %232, label %571, label %233
-233:
-  %234 = getelementptr inbounds nuw i8, ptr %173, i64 8
-  %235 = load ptr, ptr %234, align 8
-  %236 = load ptr, ptr %122, align 8
-  %237 = icmp eq ptr %235, %236
-  br i1 %237, label %571, label %238
-238:
-  %239 = getelementptr inbounds nuw i8, ptr %122, i64 112
-  %240 = load ptr, ptr %239, align 8
-  %241 = icmp eq ptr %240, null
-  br i1 %241, label %596, label %242
-242:
-  %243 = icmp eq ptr %235, %240
-  br i1 %243, label %248, label %244
+  store ptr %224, ptr %48, align 8
+  %225 = getelementptr inbounds nuw i8, ptr %171, i64 40
+  %226 = load ptr, ptr %225, align 8
+  store ptr %226, ptr %49, align 8
+  %227 = getelementptr inbounds nuw i8, ptr %68, i64 40
+  %228 = load i64, ptr %227, align 8
+  store i64 %228, ptr %50, align 8
+  %229 = and i32 %213, 1
+  %230 = call fastcc i32 @read_memory(ptr %0, ptr %68, ptr %18, i32 %229, ptr %171, ptr %3)
+  %231 = icmp eq i32 %230, 0
+  br i1 %231, label %598, label %232
+232:
+  %233 = load i64, ptr %208, align 8
+  %234 = icmp eq i64 %233, 0
+  br i1 %234, label %573, label %235
+235:
+  %236 = getelementptr inbounds nuw i8, ptr %175, i64 8
+  %237 = load ptr, ptr %236, align 8
+  %238 = load ptr, ptr %124, align 8
+  %239 = icmp eq ptr %237, %238
+  br i1 %239, label %573, label %240
+240:
+  %241 = getelementptr inbounds nuw i8, ptr %124, i64 112
+  %242 = load ptr, ptr %241, align 8
+  %243 = icmp eq ptr %242, null
+  br i1 %243, label %598, label %244
 244:
-  %245 = getelementptr inbounds nuw i8, ptr %122, i64 120
-  %246 = load ptr, ptr %245, align 8
-  %247 = icmp eq ptr %235, %246
-  br i1 %247, label %248, label %596
-248:
-  %249 = getelementptr inbounds nuw i8, ptr %122, i64 128
-  %250 = load i64, ptr %249, align 8
-  %251 = getelementptr inbounds i8, ptr %173, i64 %250
-  %252 = load ptr, ptr %251, align 8
-  %253 = icmp eq ptr %252, null
-  br i1 %253, label %596, label %254
-254:
-  %255 = getelementptr inbounds nuw i8, ptr %122, i64 136
-  %256 = load i64, ptr %255, align 8
-  %257 = getelementptr inbounds i8, ptr %252, i64 %256
+  %245 = icmp eq ptr %237, %242
+  br i1 %245, label %250, label %246
+246:
+  %247 = getelementptr inbounds nuw i8, ptr %124, i64 120
+  %248 = load ptr, ptr %247, align 8
+  %249 = icmp eq ptr %237, %248
+  br i1 %249, label %250, label %598
+250:
+  %251 = getelementptr inbounds nuw i8, ptr %124, i64 128
+  %252 = load i64, ptr %251, align 8
+  %253 = getelementptr inbounds i8, ptr %175, i64 %252
+  %254 = load ptr, ptr %253, align 8
+  %255 = icmp eq ptr %254, null
+  br i1 %255, label %598, label %256
+256:
+  %257 = getelementptr inbounds nuw i8, ptr %124, i64 136
   %258 = load i64, ptr %257, align 8
-  %259 = getelementptr inbounds nuw i8, ptr %122, i64 144
+  %259 = getelementptr inbounds i8, ptr %254, i64 %258
   %260 = load i64, ptr %259, align 8
-  %261 = icmp eq i64 %258, %260
-  br i1 %261, label %262, label %596
-262:
-  %263 = getelementptr inbounds nuw i8, ptr %122, i64 208
-  %264 = load ptr, ptr %263, align 8
-  %265 = call i8 %264(ptr %252)
-  %266 = icmp eq i8 %265, 0
-  br i1 %266, label %267, label %596
-267:
-  %268 = load i64, ptr %40, align 8
-  %269 = add i64 %268, 1
-  store i64 %269, ptr %40, align 8
-  %270 = getelementptr inbounds ptr, ptr %39, i64 %268
-  store ptr %252, ptr %270, align 8
-  br label %571
-271:
-  %272 = getelementptr inbounds nuw i8, ptr %122, i64 112
-  %273 = load ptr, ptr %272, align 8
-  %274 = icmp eq ptr %273, null
-  br i1 %274, label %412, label %275
-275:
-  %276 = icmp eq ptr %124, %273
-  br i1 %276, label %281, label %277
+  %261 = getelementptr inbounds nuw i8, ptr %124, i64 144
+  %262 = load i64, ptr %261, align 8
+  %263 = icmp eq i64 %260, %262
+  br i1 %263, label %264, label %598
+264:
+  %265 = getelementptr inbounds nuw i8, ptr %124, i64 208
+  %266 = load ptr, ptr %265, align 8
+  %267 = call i8 %266(ptr %254)
+  %268 = icmp eq i8 %267, 0
+  br i1 %268, label %269, label %598
+269:
+  %270 = load i64, ptr %42, align 8
+  %271 = add i64 %270, 1
+  store i64 %271, ptr %42, align 8
+  %272 = getelementptr inbounds ptr, ptr %41, i64 %270
+  store ptr %254, ptr %272, align 8
+  br label %573
+273:
+  %274 = getelementptr inbounds nuw i8, ptr %124, i64 112
+  %275 = load ptr, ptr %274, align 8
+  %276 = icmp eq ptr %275, null
+  br i1 %276, label %414, label %277
 277:
-  %278 = getelementptr inbounds nuw i8, ptr %122, i64 120
-  %279 = load ptr, ptr %278, align 8
-  %280 = icmp eq ptr %124, %279
-  br i1 %280, label %281, label %412
-281:
-  %282 = getelementptr inbounds nuw i8, ptr %122, i64 128
-  %283 = load i64, ptr %282, align 8
-  %284 = getelementptr inbounds i8, ptr %117, i64 %283
-  %285 = load ptr, ptr %284, align 8
-  store ptr %285, ptr %9, align 8
-  %286 = load i64, ptr %33, align 8
-  %287 = icmp ne i64 %286, 0
-  %288 = icmp ne ptr %285, null
-  %289 = select i1 %287, i1 %288, i1 false
-  br i1 %289, label %290, label %410
-290:
-  %291 = getelementptr inbounds nuw i8, ptr %122, i64 136
-  %292 = load i64, ptr %291, align 8
-  %293 = getelementptr inbounds i8, ptr %285, i64 %292
+  %278 = icmp eq ptr %126, %275
+  br i1 %278, label %283, label %279
+279:
+  %280 = getelementptr inbounds nuw i8, ptr %124, i64 120
+  %281 = load ptr, ptr %280, align 8
+  %282 = icmp eq ptr %126, %281
+  br i1 %282, label %283, label %414
+283:
+  %284 = getelementptr inbounds nuw i8, ptr %124, i64 128
+  %285 = load i64, ptr %284, align 8
+  %286 = getelementptr inbounds i8, ptr %119, i64 %285
+  %287 = load ptr, ptr %286, align 8
+  store ptr %287, ptr %9, align 8
+  %288 = load i64, ptr %35, align 8
+  %289 = icmp ne i64 %288, 0
+  %290 = icmp ne ptr %287, null
+  %291 = select i1 %289, i1 %290, i1 false
+  br i1 %291, label %292, label %412
+292:
+  %293 = getelementptr inbounds nuw i8, ptr %124, i64 136
   %294 = load i64, ptr %293, align 8
-  %295 = getelementptr inbounds nuw i8, ptr %122, i64 144
+  %295 = getelementptr inbounds i8, ptr %287, i64 %294
   %296 = load i64, ptr %295, align 8
-  %297 = icmp eq i64 %294, %296
-  br i1 %297, label %298, label %410
-298:
-  %299 = getelementptr inbounds nuw i8, ptr %122, i64 160
-  %300 = load ptr, ptr %299, align 8
-  %301 = call i32 %300(ptr %9, ptr %10)
-  %302 = icmp eq i32 %301, 0
-  br i1 %302, label %303, label %408
-303:
-  %304 = load i32, ptr %10, align 4
-  %305 = sext i32 %304 to i64
-  %306 = getelementptr inbounds nuw i8, ptr %66, i64 80
-  %307 = load i64, ptr %306, align 8
-  %308 = icmp eq i64 %307, %305
-  br i1 %308, label %309, label %408
-309:
-  %310 = getelementptr inbounds nuw i8, ptr %66, i64 48
-  %311 = load i64, ptr %310, align 8
-  %312 = icmp eq i64 %311, 0
-  br i1 %312, label %319, label %313
-313:
-  %314 = getelementptr inbounds nuw i8, ptr %122, i64 208
-  %315 = load ptr, ptr %314, align 8
-  %316 = load ptr, ptr %9, align 8
-  %317 = call i8 %315(ptr %316)
-  %318 = icmp eq i8 %317, 0
-  br i1 %318, label %319, label %408
-319:
-  %320 = getelementptr inbounds nuw i8, ptr %122, i64 168
-  %321 = load ptr, ptr %320, align 8
-  %322 = call i32 %321(ptr %9, ptr %11)
-  %323 = icmp eq i32 %322, 0
-  br i1 %323, label %324, label %408
-324:
-  %325 = getelementptr inbounds nuw i8, ptr %122, i64 176
-  %326 = load ptr, ptr %325, align 8
-  %327 = call i32 %326(ptr %9, ptr %14)
-  %328 = icmp eq i32 %327, 0
-  br i1 %328, label %329, label %408
-329:
-  %330 = getelementptr inbounds nuw i8, ptr %122, i64 184
-  %331 = load ptr, ptr %330, align 8
-  %332 = call i32 %331(ptr %9, ptr %15)
-  %333 = icmp eq i32 %332, 0
-  br i1 %333, label %334, label %408
-334:
-  %335 = getelementptr inbounds nuw i8, ptr %122, i64 192
-  %336 = load ptr, ptr %335, align 8
-  %337 = call i32 %336(ptr %9, ptr %12)
-  %338 = icmp eq i32 %337, 0
-  br i1 %338, label %339, label %408
-339:
-  %340 = getelementptr inbounds nuw i8, ptr %122, i64 200
-  %341 = load ptr, ptr %340, align 8
-  %342 = call i32 %341(ptr %9, ptr %13)
-  %343 = icmp eq i32 %342, 0
-  br i1 %343, label %344, label %408
-344:
-  %345 = getelementptr inbounds nuw i8, ptr %122, i64 152
-  %346 = load ptr, ptr %345, align 8
-  %347 = call i32 %346(ptr %9, ptr %16)
-  %348 = icmp eq i32 %347, 0
-  %349 = load ptr, ptr %16, align 8
-  %350 = icmp ne ptr %349, null
-  %351 = select i1 %348, i1 %350, i1 false
-  br i1 %351, label %352, label %408
-352:
-  %353 = ptrtoint ptr %349 to i64
-  store i64 %353, ptr %17, align 8
-  %354 = load i64, ptr %11, align 8
-  store i64 %354, ptr %34, align 8
-  %355 = load ptr, ptr %14, align 8
-  store ptr %355, ptr %35, align 8
-  %356 = load ptr, ptr %15, align 8
-  store ptr %356, ptr %36, align 8
-  store i64 1, ptr %37, align 8
-  %357 = getelementptr inbounds nuw i8, ptr %66, i64 40
-  %358 = load i64, ptr %357, align 8
-  %359 = urem i64 %353, %358
-  %360 = icmp eq i64 %359, 0
-  br i1 %360, label %361, label %406
-361:
-  %362 = add i64 %354, -1
-  %363 = icmp slt i64 %362, 0
-  br i1 %363, label %378, label %364
-364:
-  %365 = phi i64 [ %376, %374 ], [ %362, %361 ]
-  %366 = phi i64 [ %375, %374 ], [ 1, %361 ]
-  %367 = getelementptr inbounds nuw i64, ptr %355, i64 %365
-  %368 = load i64, ptr %367, align 8
-  %369 = icmp eq i64 %368, 1
-  br i1 %369, label %374, label %370
-370:
-  %371 = getelementptr inbounds nuw i64, ptr %356, i64 %365
-  %372 = load i64, ptr %371, align 8
-  %373 = icmp eq i64 %372, %366
-  br i1 %373, label %374, label %378
-374:
-  %375 = mul i64 %368, %366
-  %376 = add nsw i64 %365, -1
-  %377 = icmp slt i64 %365, 1
-  br i1 %377, label %378, label %364
-378:
-  %379 = phi i64 [ %362, %361 ], [ -1, %374 ], [ %365, %370 ]
-  %380 = lshr i64 %379, 63
-  %381 = trunc nuw nsw i64 %380 to i32
-  %382 = call fastcc i32 @read_memory(ptr %0, ptr %66, ptr %17, i32 %381, ptr %117, ptr %3)
-  %383 = icmp eq i32 %382, 0
-  br i1 %383, label %406, label %384
-384:
-  %385 = load i64, ptr %12, align 8
-  %386 = load i64, ptr %38, align 8
-  %387 = getelementptr inbounds nuw i8, ptr %66, i64 32
-  %388 = load i64, ptr %387, align 8
-  %389 = getelementptr i64, ptr %3, i64 %386
-  %390 = getelementptr i8, ptr %389, i64 40
-  %391 = getelementptr i64, ptr %390, i64 %388
-  %392 = load i64, ptr %391, align 8
-  %393 = add i64 %392, %385
-  %394 = load i64, ptr %357, align 8
-  %395 = mul i64 %393, %394
-  %396 = load i64, ptr %13, align 8
-  %397 = icmp sgt i64 %395, %396
-  br i1 %397, label %406, label %398
-398:
-  %399 = load i64, ptr %310, align 8
-  %400 = icmp eq i64 %399, 0
-  br i1 %400, label %406, label %401
-401:
-  %402 = load ptr, ptr %9, align 8
-  %403 = load i64, ptr %40, align 8
-  %404 = add i64 %403, 1
-  store i64 %404, ptr %40, align 8
-  %405 = getelementptr inbounds ptr, ptr %39, i64 %403
-  store ptr %402, ptr %405, align 8
-  br label %406
-406:
-  %407 = phi i32 [ 0, %384 ], [ 0, %352 ], [ 0, %378 ], [ 1, %401 ], [ 1, %398 ]
+  %297 = getelementptr inbounds nuw i8, ptr %124, i64 144
+  %298 = load i64, ptr %297, align 8
+  %299 = icmp eq i64 %296, %298
+  br i1 %299, label %300, label %412
+300:
+  %301 = getelementptr inbounds nuw i8, ptr %124, i64 160
+  %302 = load ptr, ptr %301, align 8
+  %303 = call i32 %302(ptr %9, ptr %10)
+  %304 = icmp eq i32 %303, 0
+  br i1 %304, label %305, label %410
+305:
+  %306 = load i32, ptr %10, align 4
+  %307 = sext i32 %306 to i64
+  %308 = getelementptr inbounds nuw i8, ptr %68, i64 80
+  %309 = load i64, ptr %308, align 8
+  %310 = icmp eq i64 %309, %307
+  br i1 %310, label %311, label %410
+311:
+  %312 = getelementptr inbounds nuw i8, ptr %68, i64 48
+  %313 = load i64, ptr %312, align 8
+  %314 = icmp eq i64 %313, 0
+  br i1 %314, label %321, label %315
+315:
+  %316 = getelementptr inbounds nuw i8, ptr %124, i64 208
+  %317 = load ptr, ptr %316, align 8
+  %318 = load ptr, ptr %9, align 8
+  %319 = call i8 %317(ptr %318)
+  %320 = icmp eq i8 %319, 0
+  br i1 %320, label %321, label %410
+321:
+  %322 = getelementptr inbounds nuw i8, ptr %124, i64 168
+  %323 = load ptr, ptr %322, align 8
+  %324 = call i32 %323(ptr %9, ptr %11)
+  %325 = icmp eq i32 %324, 0
+  br i1 %325, label %326, label %410
+326:
+  %327 = getelementptr inbounds nuw i8, ptr %124, i64 176
+  %328 = load ptr, ptr %327, align 8
+  %329 = call i32 %328(ptr %9, ptr %14)
+  %330 = icmp eq i32 %329, 0
+  br i1 %330, label %331, label %410
+331:
+  %332 = getelementptr inbounds nuw i8, ptr %124, i64 184
+  %333 = load ptr, ptr %332, align 8
+  %334 = call i32 %333(ptr %9, ptr %15)
+  %335 = icmp eq i32 %334, 0
+  br i1 %335, label %336, label %410
+336:
+  %337 = getelementptr inbounds nuw i8, ptr %124, i64 192
+  %338 = load ptr, ptr %337, align 8
+  %339 = call i32 %338(ptr %9, ptr %12)
+  %340 = icmp eq i32 %339, 0
+  br i1 %340, label %341, label %410
+341:
+  %342 = getelementptr inbounds nuw i8, ptr %124, i64 200
+  %343 = load ptr, ptr %342, align 8
+  %344 = call i32 %343(ptr %9, ptr %13)
+  %345 = icmp eq i32 %344, 0
+  br i1 %345, label %346, label %410
+346:
+  %347 = getelementptr inbounds nuw i8, ptr %124, i64 152
+  %348 = load ptr, ptr %347, align 8
+  %349 = call i32 %348(ptr %9, ptr %16)
+  %350 = icmp eq i32 %349, 0
+  %351 = load ptr, ptr %16, align 8
+  %352 = icmp ne ptr %351, null
+  %353 = select i1 %350, i1 %352, i1 false
+  br i1 %353, label %354, label %410
+354:
+  %355 = ptrtoint ptr %351 to i64
+  store i64 %355, ptr %17, align 8
+  %356 = load i64, ptr %11, align 8
+  store i64 %356, ptr %36, align 8
+  %357 = load ptr, ptr %14, align 8
+  store ptr %357, ptr %37, align 8
+  %358 = load ptr, ptr %15, align 8
+  store ptr %358, ptr %38, align 8
+  store i64 1, ptr %39, align 8
+  %359 = getelementptr inbounds nuw i8, ptr %68, i64 40
+  %360 = load i64, ptr %359, align 8
+  %361 = urem i64 %355, %360
+  %362 = icmp eq i64 %361, 0
+  br i1 %362, label %363, label %408
+363:
+  %364 = add i64 %356, -1
+  %365 = icmp slt i64 %364, 0
+  br i1 %365, label %380, label %366
+366:
+  %367 = phi i64 [ %378, %376 ], [ %364, %363 ]
+  %368 = phi i64 [ %377, %376 ], [ 1, %363 ]
+  %369 = getelementptr inbounds nuw i64, ptr %357, i64 %367
+  %370 = load i64, ptr %369, align 8
+  %371 = icmp eq i64 %370, 1
+  br i1 %371, label %376, label %372
+372:
+  %373 = getelementptr inbounds nuw i64, ptr %358, i64 %367
+  %374 = load i64, ptr %373, align 8
+  %375 = icmp eq i64 %374, %368
+  br i1 %375, label %376, label %380
+376:
+  %377 = mul i64 %370, %368
+  %378 = add nsw i64 %367, -1
+  %379 = icmp slt i64 %367, 1
+  br i1 %379, label %380, label %366
+380:
+  %381 = phi i64 [ %364, %363 ], [ -1, %376 ], [ %367, %372 ]
+  %382 = lshr i64 %381, 63
+  %383 = trunc nuw nsw i64 %382 to i32
+  %384 = call fastcc i32 @read_memory(ptr %0, ptr %68, ptr %17, i32 %383, ptr %119, ptr %3)
+  %385 = icmp eq i32 %384, 0
+  br i1 %385, label %408, label %386
+386:
+  %387 = load i64, ptr %12, align 8
+  %388 = load i64, ptr %40, align 8
+  %389 = getelementptr inbounds nuw i8, ptr %68, i64 32
+  %390 = load i64, ptr %389, align 8
+  %391 = getelementptr i64, ptr %3, i64 %388
+  %392 = getelementptr i8, ptr %391, i64 40
+  %393 = getelementptr i64, ptr %392, i64 %390
+  %394 = load i64, ptr %393, align 8
+  %395 = add i64 %394, %387
+  %396 = load i64, ptr %359, align 8
+  %397 = mul i64 %395, %396
+  %398 = load i64, ptr %13, align 8
+  %399 = icmp sgt i64 %397, %398
+  br i1 %399, label %408, label %400
+400:
+  %401 = load i64, ptr %312, align 8
+  %402 = icmp eq i64 %401, 0
+  br i1 %402, label %408, label %403
+403:
+  %404 = load ptr, ptr %9, align 8
+  %405 = load i64, ptr %42, align 8
+  %406 = add i64 %405, 1
+  store i64 %406, ptr %42, align 8
+  %407 = getelementptr inbounds ptr, ptr %41, i64 %405
+  store ptr %404, ptr %407, align 8
   br label %408
 408:
-  %409 = phi i32 [ %407, %406 ], [ 0, %298 ], [ 0, %313 ], [ 0, %303 ], [ 0, %344 ], [ 0, %339 ], [ 0, %334 ], [ 0, %329 ], [ 0, %324 ], [ 0, %319 ]
+  %409 = phi i32 [ 0, %386 ], [ 0, %354 ], [ 0, %380 ], [ 1, %403 ], [ 1, %400 ]
   br label %410
 410:
-  %411 = phi i32 [ %409, %408 ], [ 0, %290 ], [ 0, %281 ]
-  br label %474
+  %411 = phi i32 [ %409, %408 ], [ 0, %300 ], [ 0, %315 ], [ 0, %305 ], [ 0, %346 ], [ 0, %341 ], [ 0, %336 ], [ 0, %331 ], [ 0, %326 ], [ 0, %321 ]
+  br label %412
 412:
-  %413 = icmp eq i32 %121, 0
-  br i1 %413, label %596, label %414
+  %413 = phi i32 [ %411, %410 ], [ 0, %292 ], [ 0, %283 ]
+  br label %476
 414:
-  %415 = getelementptr inbounds nuw i8, ptr %122, i64 24
-  %416 = load ptr, ptr %415, align 8
-  %417 = icmp eq ptr %124, %416
-  br i1 %417, label %418, label %596
-418:
-  %419 = call ptr @PyTuple_GetItem(ptr %117, i64 0)
-  %420 = call i64 @PyLong_AsLongLongAndOverflow(ptr %419, ptr %8)
-  %421 = getelementptr inbounds nuw i8, ptr %66, i64 40
-  %422 = load i64, ptr %421, align 8
-  %423 = urem i64 %420, %422
-  %424 = icmp eq i64 %423, 0
-  br i1 %424, label %425, label %472
-425:
-  %426 = getelementptr inbounds nuw i8, ptr %117, i64 16
-  %427 = load i64, ptr %426, align 8
-  %428 = getelementptr inbounds nuw i8, ptr %66, i64 88
+  %415 = icmp eq i32 %123, 0
+  br i1 %415, label %598, label %416
+416:
+  %417 = getelementptr inbounds nuw i8, ptr %124, i64 24
+  %418 = load ptr, ptr %417, align 8
+  %419 = icmp eq ptr %126, %418
+  br i1 %419, label %420, label %598
+420:
+  %421 = call ptr @PyTuple_GetItem(ptr %119, i64 0)
+  %422 = call i64 @PyLong_AsLongLongAndOverflow(ptr %421, ptr %8)
+  %423 = getelementptr inbounds nuw i8, ptr %68, i64 40
+  %424 = load i64, ptr %423, align 8
+  %425 = urem i64 %422, %424
+  %426 = icmp eq i64 %425, 0
+  br i1 %426, label %427, label %474
+427:
+  %428 = getelementptr inbounds nuw i8, ptr %119, i64 16
   %429 = load i64, ptr %428, align 8
-  %430 = add i64 %429, 2
-  %431 = icmp eq i64 %427, %430
-  br i1 %431, label %432, label %472
-432:
-  %433 = call ptr @PyTuple_GetItem(ptr %117, i64 1)
-  %434 = call i64 @PyLong_AsLongLongAndOverflow(ptr %433, ptr %8)
-  %435 = getelementptr inbounds nuw i8, ptr %66, i64 32
-  %436 = load i64, ptr %435, align 8
-  %437 = getelementptr inbounds i64, ptr %3, i64 %436
-  store i64 %420, ptr %437, align 8
-  %438 = load i64, ptr %38, align 8
-  %439 = load i64, ptr %435, align 8
-  %440 = getelementptr i64, ptr %3, i64 %438
-  %441 = getelementptr i8, ptr %440, i64 40
-  %442 = getelementptr i64, ptr %441, i64 %439
-  store i64 %434, ptr %442, align 8
-  %443 = load i64, ptr %421, align 8
-  %444 = mul i64 %443, %434
-  %445 = add i64 %444, %420
-  %446 = load i64, ptr %435, align 8
-  %447 = getelementptr inbounds i64, ptr %41, i64 %446
-  store i64 %445, ptr %447, align 8
-  %448 = load i64, ptr %435, align 8
-  %449 = getelementptr inbounds ptr, ptr %42, i64 %448
-  store ptr %117, ptr %449, align 8
-  %450 = load i64, ptr %428, align 8
-  %451 = icmp sgt i64 %450, 0
-  br i1 %451, label %452, label %472
-452:
-  %453 = getelementptr inbounds nuw i8, ptr %66, i64 96
-  br label %454
+  %430 = getelementptr inbounds nuw i8, ptr %68, i64 88
+  %431 = load i64, ptr %430, align 8
+  %432 = add i64 %431, 2
+  %433 = icmp eq i64 %429, %432
+  br i1 %433, label %434, label %474
+434:
+  %435 = call ptr @PyTuple_GetItem(ptr %119, i64 1)
+  %436 = call i64 @PyLong_AsLongLongAndOverflow(ptr %435, ptr %8)
+  %437 = getelementptr inbounds nuw i8, ptr %68, i64 32
+  %438 = load i64, ptr %437, align 8
+  %439 = getelementptr inbounds i64, ptr %3, i64 %438
+  store i64 %422, ptr %439, align 8
+  %440 = load i64, ptr %40, align 8
+  %441 = load i64, ptr %437, align 8
+  %442 = getelementptr i64, ptr %3, i64 %440
+  %443 = getelementptr i8, ptr %442, i64 40
+  %444 = getelementptr i64, ptr %443, i64 %441
+  store i64 %436, ptr %444, align 8
+  %445 = load i64, ptr %423, align 8
+  %446 = mul i64 %445, %436
+  %447 = add i64 %446, %422
+  %448 = load i64, ptr %437, align 8
+  %449 = getelementptr inbounds i64, ptr %43, i64 %448
+  store i64 %447, ptr %449, align 8
+  %450 = load i64, ptr %437, align 8
+  %451 = getelementptr inbounds ptr, ptr %44, i64 %450
+  store ptr %119, ptr %451, align 8
+  %452 = load i64, ptr %430, align 8
+  %453 = icmp sgt i64 %452, 0
+  br i1 %453, label %454, label %474
 454:
-  %455 = phi i64 [ 0, %452 ], [ %469, %454 ]
-  %456 = load ptr, ptr %453, align 8
-  %457 = getelementptr inbounds nuw %struct.asked, ptr %456, i64 %455
-  %458 = getelementptr inbounds nuw i8, ptr %457, i64 32
-  %459 = load i64, ptr %458, align 8
-  %460 = add nuw i64 %455, 2
-  %461 = call ptr @PyTuple_GetItem(ptr %117, i64 %460)
-  %462 = call i64 @PyLong_AsLongLongAndOverflow(ptr %461, ptr %8)
-  %463 = getelementptr inbounds i64, ptr %3, i64 %459
-  store i64 %462, ptr %463, align 8
-  %464 = load i64, ptr %38, align 8
-  %465 = getelementptr i64, ptr %3, i64 %464
-  %466 = getelementptr i8, ptr %465, i64 40
-  %467 = getelementptr i64, ptr %466, i64 %459
-  store i64 0, ptr %467, align 8
-  %468 = getelementptr inbounds i64, ptr %41, i64 %459
-  store i64 0, ptr %468, align 8
-  %469 = add nuw nsw i64 %455, 1
-  %470 = load i64, ptr %428, align 8
-  %471 = icmp slt i64 %469, %470
-  br i1 %471, label %454, label %472
-472:
-  %473 = phi i32 [ 0, %418 ], [ 0, %425 ], [ 1, %432 ], [ 1, %454 ]
-  br label %474
+  %455 = getelementptr inbounds nuw i8, ptr %68, i64 96
+  br label %456
+456:
+  %457 = phi i64 [ 0, %454 ], [ %471, %456 ]
+  %458 = load ptr, ptr %455, align 8
+  %459 = getelementptr inbounds nuw %struct.asked, ptr %458, i64 %457
+  %460 = getelementptr inbounds nuw i8, ptr %459, i64 32
+  %461 = load i64, ptr %460, align 8
+  %462 = add nuw i64 %457, 2
+  %463 = call ptr @PyTuple_GetItem(ptr %119, i64 %462)
+  %464 = call i64 @PyLong_AsLongLongAndOverflow(ptr %463, ptr %8)
+  %465 = getelementptr inbounds i64, ptr %3, i64 %461
+  store i64 %464, ptr %465, align 8
+  %466 = load i64, ptr %40, align 8
+  %467 = getelementptr i64, ptr %3, i64 %466
+  %468 = getelementptr i8, ptr %467, i64 40
+  %469 = getelementptr i64, ptr %468, i64 %461
+  store i64 0, ptr %469, align 8
+  %470 = getelementptr inbounds i64, ptr %43, i64 %461
+  store i64 0, ptr %470, align 8
+  %471 = add nuw nsw i64 %457, 1
+  %472 = load i64, ptr %430, align 8
+  %473 = icmp slt i64 %471, %472
+  br i1 %473, label %456, label %474
 474:
-  %475 = phi i32 [ %473, %472 ], [ %160, %147 ], [ %411, %410 ]
-  %476 = icmp eq i32 %475, 0
-  br i1 %476, label %596, label %571
-477:
-  %478 = getelementptr inbounds nuw i8, ptr %66, i64 24
-  %479 = load ptr, ptr %478, align 8
-  %480 = icmp eq ptr %117, %479
-  br i1 %480, label %571, label %481
-481:
-  %482 = load ptr, ptr %31, align 8
-  %483 = getelementptr inbounds nuw i8, ptr %117, i64 8
-  %484 = load ptr, ptr %483, align 8
-  %485 = getelementptr inbounds nuw i8, ptr %479, i64 8
+  %475 = phi i32 [ 0, %420 ], [ 0, %427 ], [ 1, %434 ], [ 1, %456 ]
+  br label %476
+476:
+  %477 = phi i32 [ %475, %474 ], [ %162, %149 ], [ %413, %412 ]
+  %478 = icmp eq i32 %477, 0
+  br i1 %478, label %598, label %573
+479:
+  %480 = getelementptr inbounds nuw i8, ptr %68, i64 24
+  %481 = load ptr, ptr %480, align 8
+  %482 = icmp eq ptr %119, %481
+  br i1 %482, label %573, label %483
+483:
+  %484 = load ptr, ptr %33, align 8
+  %485 = getelementptr inbounds nuw i8, ptr %119, i64 8
   %486 = load ptr, ptr %485, align 8
-  %487 = icmp eq ptr %484, %486
-  br i1 %487, label %488, label %506
-488:
-  %489 = getelementptr inbounds nuw i8, ptr %482, i64 16
-  %490 = load ptr, ptr %489, align 8
-  %491 = icmp eq ptr %484, %490
-  br i1 %491, label %507, label %492
-492:
-  %493 = getelementptr inbounds nuw i8, ptr %482, i64 8
-  %494 = load ptr, ptr %493, align 8
-  %495 = icmp eq ptr %484, %494
-  br i1 %495, label %496, label %506
-496:
-  %497 = call i64 @PyLong_AsLongLongAndOverflow(ptr %117, ptr %6)
-  %498 = call i64 @PyLong_AsLongLongAndOverflow(ptr %479, ptr %7)
-  %499 = load i32, ptr %6, align 4
-  %500 = icmp eq i32 %499, 0
-  %501 = load i32, ptr %7, align 4
+  %487 = getelementptr inbounds nuw i8, ptr %481, i64 8
+  %488 = load ptr, ptr %487, align 8
+  %489 = icmp eq ptr %486, %488
+  br i1 %489, label %490, label %508
+490:
+  %491 = getelementptr inbounds nuw i8, ptr %484, i64 16
+  %492 = load ptr, ptr %491, align 8
+  %493 = icmp eq ptr %486, %492
+  br i1 %493, label %509, label %494
+494:
+  %495 = getelementptr inbounds nuw i8, ptr %484, i64 8
+  %496 = load ptr, ptr %495, align 8
+  %497 = icmp eq ptr %486, %496
+  br i1 %497, label %498, label %508
+498:
+  %499 = call i64 @PyLong_AsLongLongAndOverflow(ptr %119, ptr %6)
+  %500 = call i64 @PyLong_AsLongLongAndOverflow(ptr %481, ptr %7)
+  %501 = load i32, ptr %6, align 4
   %502 = icmp eq i32 %501, 0
-  %503 = select i1 %500, i1 %502, i1 false
-  %504 = icmp eq i64 %497, %498
-  %505 = select i1 %503, i1 %504, i1 false
-  br i1 %505, label %571, label %596
-506:
-  br label %596
-507:
-  %508 = call double @PyFloat_AsDouble(ptr %117)
-  %509 = bitcast double %508 to i64
-  %510 = call double @PyFloat_AsDouble(ptr %479)
+  %503 = load i32, ptr %7, align 4
+  %504 = icmp eq i32 %503, 0
+  %505 = select i1 %502, i1 %504, i1 false
+  %506 = icmp eq i64 %499, %500
+  %507 = select i1 %505, i1 %506, i1 false
+  br i1 %507, label %573, label %598
+508:
+  br label %598
+509:
+  %510 = call double @PyFloat_AsDouble(ptr %119)
   %511 = bitcast double %510 to i64
-  %512 = icmp eq i64 %509, %511
-  br i1 %512, label %571, label %596
-513:
-  %514 = load ptr, ptr %31, align 8
-  switch i64 %119, label %550 [
-    i64 1, label %515
-    i64 2, label %515
-    i64 7, label %515
-    i64 3, label %534
-    i64 6, label %534
-  ]
+  %512 = call double @PyFloat_AsDouble(ptr %481)
+  %513 = bitcast double %512 to i64
+  %514 = icmp eq i64 %511, %513
+  br i1 %514, label %573, label %598
 515:
-  %516 = getelementptr inbounds nuw i8, ptr %117, i64 8
-  %517 = load ptr, ptr %516, align 8
-  %518 = getelementptr inbounds nuw i8, ptr %514, i64 8
+  %516 = load ptr, ptr %33, align 8
+  switch i64 %121, label %552 [
+    i64 1, label %517
+    i64 2, label %517
+    i64 7, label %517
+    i64 3, label %536
+    i64 6, label %536
+  ]
+517:
+  %518 = getelementptr inbounds nuw i8, ptr %119, i64 8
   %519 = load ptr, ptr %518, align 8
-  %520 = icmp eq ptr %517, %519
-  br i1 %520, label %521, label %560
-521:
-  %522 = call i64 @PyLong_AsLongLongAndOverflow(ptr %117, ptr %5)
-  %523 = load i32, ptr %5, align 4
-  %524 = icmp eq i32 %523, 0
-  br i1 %524, label %525, label %560
-525:
-  %526 = load i64, ptr %66, align 8
-  %527 = icmp eq i64 %526, 7
-  br i1 %527, label %533, label %528
-528:
-  %529 = add i64 %522, 2147483648
-  %530 = icmp ult i64 %529, 4294967296
-  %531 = icmp ne i64 %526, 1
-  %532 = xor i1 %530, %531
-  br i1 %532, label %533, label %560
-533:
-  br label %561
-534:
-  %535 = getelementptr inbounds nuw i8, ptr %117, i64 8
-  %536 = load ptr, ptr %535, align 8
-  %537 = getelementptr inbounds nuw i8, ptr %514, i64 16
+  %520 = getelementptr inbounds nuw i8, ptr %516, i64 8
+  %521 = load ptr, ptr %520, align 8
+  %522 = icmp eq ptr %519, %521
+  br i1 %522, label %523, label %562
+523:
+  %524 = call i64 @PyLong_AsLongLongAndOverflow(ptr %119, ptr %5)
+  %525 = load i32, ptr %5, align 4
+  %526 = icmp eq i32 %525, 0
+  br i1 %526, label %527, label %562
+527:
+  %528 = load i64, ptr %68, align 8
+  %529 = icmp eq i64 %528, 7
+  br i1 %529, label %535, label %530
+530:
+  %531 = add i64 %524, 2147483648
+  %532 = icmp ult i64 %531, 4294967296
+  %533 = icmp ne i64 %528, 1
+  %534 = xor i1 %532, %533
+  br i1 %534, label %535, label %562
+535:
+  br label %563
+536:
+  %537 = getelementptr inbounds nuw i8, ptr %119, i64 8
   %538 = load ptr, ptr %537, align 8
-  %539 = icmp eq ptr %536, %538
-  br i1 %539, label %540, label %596
-540:
-  %541 = call double @PyFloat_AsDouble(ptr %117)
-  %542 = load i64, ptr %66, align 8
-  %543 = icmp eq i64 %542, 6
-  br i1 %543, label %544, label %546
-544:
-  %545 = bitcast double %541 to i64
-  br label %561
+  %539 = getelementptr inbounds nuw i8, ptr %516, i64 16
+  %540 = load ptr, ptr %539, align 8
+  %541 = icmp eq ptr %538, %540
+  br i1 %541, label %542, label %598
+542:
+  %543 = call double @PyFloat_AsDouble(ptr %119)
+  %544 = load i64, ptr %68, align 8
+  %545 = icmp eq i64 %544, 6
+  br i1 %545, label %546, label %548
 546:
-  %547 = fptrunc double %541 to float
-  %548 = bitcast float %547 to i32
-  %549 = zext i32 %548 to i64
-  br label %561
-550:
-  %551 = getelementptr inbounds nuw i8, ptr %514, i64 40
-  %552 = load ptr, ptr %551, align 8
-  %553 = icmp eq ptr %117, %552
-  br i1 %553, label %558, label %554
-554:
-  %555 = getelementptr inbounds nuw i8, ptr %514, i64 48
-  %556 = load ptr, ptr %555, align 8
-  %557 = icmp eq ptr %117, %556
-  br i1 %557, label %558, label %596
-558:
-  %559 = zext i1 %553 to i64
-  br label %561
+  %547 = bitcast double %543 to i64
+  br label %563
+548:
+  %549 = fptrunc double %543 to float
+  %550 = bitcast float %549 to i32
+  %551 = zext i32 %550 to i64
+  br label %563
+552:
+  %553 = getelementptr inbounds nuw i8, ptr %516, i64 40
+  %554 = load ptr, ptr %553, align 8
+  %555 = icmp eq ptr %119, %554
+  br i1 %555, label %560, label %556
+556:
+  %557 = getelementptr inbounds nuw i8, ptr %516, i64 48
+  %558 = load ptr, ptr %557, align 8
+  %559 = icmp eq ptr %119, %558
+  br i1 %559, label %560, label %598
 560:
-  br label %596
-561:
-  %562 = phi i64 [ %559, %558 ], [ %522, %533 ], [ %545, %544 ], [ %549, %546 ]
-  %563 = getelementptr inbounds nuw i8, ptr %66, i64 32
-  %564 = load i64, ptr %563, align 8
-  %565 = getelementptr inbounds i64, ptr %3, i64 %564
-  store i64 %562, ptr %565, align 8
-  %566 = load i64, ptr %38, align 8
-  %567 = getelementptr i64, ptr %3, i64 %566
-  %568 = getelementptr i8, ptr %567, i64 40
-  %569 = getelementptr i64, ptr %568, i64 %564
-  store i64 0, ptr %569, align 8
-  %570 = getelementptr inbounds i64, ptr %41, i64 %564
-  store i64 0, ptr %570, align 8
-  br label %571
-571:
-  %572 = add nuw nsw i64 %63, 1
-  %573 = load i64, ptr %0, align 8
-  %574 = icmp slt i64 %572, %573
-  br i1 %574, label %62, label %53
-575:
-  %576 = getelementptr inbounds nuw i8, ptr %1, i64 32
-  %577 = load i64, ptr %576, align 8
-  %578 = icmp eq i64 %54, %577
-  %579 = zext i1 %578 to i32
-  br label %596
-580:
-  %581 = phi i64 [ 0, %58 ], [ %593, %580 ]
-  %582 = load ptr, ptr %59, align 8
-  %583 = getelementptr inbounds nuw %struct.fixed, ptr %582, i64 %581
-  %584 = load i64, ptr %583, align 8
-  %585 = getelementptr inbounds nuw i8, ptr %583, i64 8
+  %561 = zext i1 %555 to i64
+  br label %563
+562:
+  br label %598
+563:
+  %564 = phi i64 [ %561, %560 ], [ %524, %535 ], [ %547, %546 ], [ %551, %548 ]
+  %565 = getelementptr inbounds nuw i8, ptr %68, i64 32
+  %566 = load i64, ptr %565, align 8
+  %567 = getelementptr inbounds i64, ptr %3, i64 %566
+  store i64 %564, ptr %567, align 8
+  %568 = load i64, ptr %40, align 8
+  %569 = getelementptr i64, ptr %3, i64 %568
+  %570 = getelementptr i8, ptr %569, i64 40
+  %571 = getelementptr i64, ptr %570, i64 %566
+  store i64 0, ptr %571, align 8
+  %572 = getelementptr inbounds i64, ptr %43, i64 %566
+  store i64 0, ptr %572, align 8
+  br label %573
+573:
+  %574 = add nuw nsw i64 %65, 1
+  %575 = load i64, ptr %0, align 8
+  %576 = icmp slt i64 %574, %575
+  br i1 %576, label %64, label %55
+577:
+  %578 = getelementptr inbounds nuw i8, ptr %1, i64 32
+  %579 = load i64, ptr %578, align 8
+  %580 = icmp eq i64 %56, %579
+  %581 = zext i1 %580 to i32
+  br label %598
+582:
+  %583 = phi i64 [ 0, %60 ], [ %595, %582 ]
+  %584 = load ptr, ptr %61, align 8
+  %585 = getelementptr inbounds nuw %struct.fixed, ptr %584, i64 %583
   %586 = load i64, ptr %585, align 8
-  %587 = getelementptr inbounds i64, ptr %3, i64 %584
-  store i64 %586, ptr %587, align 8
-  %588 = load i64, ptr %60, align 8
-  %589 = getelementptr i64, ptr %3, i64 %588
-  %590 = getelementptr i8, ptr %589, i64 40
-  %591 = getelementptr i64, ptr %590, i64 %584
-  store i64 0, ptr %591, align 8
-  %592 = getelementptr inbounds i64, ptr %61, i64 %584
-  store i64 0, ptr %592, align 8
-  %593 = add nuw nsw i64 %581, 1
-  %594 = load i64, ptr %55, align 8
-  %595 = icmp slt i64 %593, %594
-  br i1 %595, label %580, label %575
-596:
-  %597 = phi i32 [ 0, %4 ], [ %579, %575 ], [ 0, %560 ], [ 0, %506 ], [ 0, %496 ], [ 0, %507 ], [ 0, %474 ], [ 0, %111 ], [ 0, %131 ], [ 0, %127 ], [ 0, %414 ], [ 0, %412 ], [ 0, %137 ], [ 0, %238 ], [ 0, %165 ], [ 0, %191 ], [ 0, %188 ], [ 0, %215 ], [ 0, %195 ], [ 0, %244 ], [ 0, %262 ], [ 0, %254 ], [ 0, %248 ], [ 0, %205 ], [ 0, %199 ], [ 0, %534 ], [ 0, %554 ]
-  ret i32 %597
+  %587 = getelementptr inbounds nuw i8, ptr %585, i64 8
+  %588 = load i64, ptr %587, align 8
+  %589 = getelementptr inbounds i64, ptr %3, i64 %586
+  store i64 %588, ptr %589, align 8
+  %590 = load i64, ptr %62, align 8
+  %591 = getelementptr i64, ptr %3, i64 %590
+  %592 = getelementptr i8, ptr %591, i64 40
+  %593 = getelementptr i64, ptr %592, i64 %586
+  store i64 0, ptr %593, align 8
+  %594 = getelementptr inbounds i64, ptr %63, i64 %586
+  store i64 0, ptr %594, align 8
+  %595 = add nuw nsw i64 %583, 1
+  %596 = load i64, ptr %57, align 8
+  %597 = icmp slt i64 %595, %596
+  br i1 %597, label %582, label %577
+598:
+  %599 = phi i32 [ 0, %4 ], [ %581, %577 ], [ 0, %562 ], [ 0, %508 ], [ 0, %498 ], [ 0, %509 ], [ 0, %476 ], [ 0, %113 ], [ 0, %133 ], [ 0, %129 ], [ 0, %416 ], [ 0, %414 ], [ 0, %139 ], [ 0, %240 ], [ 0, %167 ], [ 0, %193 ], [ 0, %190 ], [ 0, %217 ], [ 0, %197 ], [ 0, %246 ], [ 0, %264 ], [ 0, %256 ], [ 0, %250 ], [ 0, %207 ], [ 0, %201 ], [ 0, %536 ], [ 0, %556 ]
+  ret i32 %599
 }
 define internal fastcc i32 @read_memory(ptr %0, ptr %1, ptr %2, i32 %3, ptr %4, ptr %5) nounwind {
   %7 = alloca [32 x i64], align 8
