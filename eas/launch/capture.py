@@ -65,11 +65,6 @@ class Graph:
     def __len__(self) -> int:
         return len(self._captured)
 
-    @property
-    def launches(self) -> tuple[Captured, ...]:
-        """What was written down."""
-        return tuple(self._captured)
-
     def __enter__(self) -> Graph:
         if _current.get() is not None:
             raise LaunchError("a capture is going on already", hint="end it first: captures do not nest")

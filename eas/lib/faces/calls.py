@@ -90,13 +90,13 @@ class LibraryFunction(Called):
         with capture() as graph:
             self._fn(*args, **kwargs)
         made = self._fn(*args, **kwargs)
-        plan = self._derived(graph.launches, args, kwargs) if made is kwargs["out"] else None
+        plan = self._derived(graph._captured, args, kwargs) if made is kwargs["out"] else None
         if plan is not None:
             self._table.add(plan, _MAX_PLANS)
             self._call_natively(self._table)
         return made
 
-    def _derived(self, launches: tuple[Captured, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derived | None:
+    def _derived(self, launches: list[Captured], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Derived | None:
         if len(launches) != 1 or launches[0].learner is None:
             return None
         signature = inspect.signature(self._fn)
