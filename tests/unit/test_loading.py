@@ -55,7 +55,7 @@ assert imports == [], imports
 
 @pytest.mark.parametrize(
     "inside",
-    ["eas.kernel", "eas.analysis", "eas.frontend.lang.thread", "llvmlite.binding.dylib", "eas.runtime.native.launch_llvm"],
+    ["eas.kernel", "eas.analysis", "eas.frontend.lang.thread", "llvmlite.binding.dylib", "eas.launch.native_plan"],
 )
 def test_a_signal_handler_launches_in_the_middle_of_an_import(inside, tmp_path):
     """The module of this name is being looked for, so that whoever imports it is half done."""
