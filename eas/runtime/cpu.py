@@ -16,7 +16,7 @@ from eas.runtime.grid import check_programs
 from eas.runtime.launch_queue import LaunchQueue, QueueLane
 from eas.runtime.launch_settings import setting_now
 from eas.runtime.launch_site import LaunchCode, LaunchSite
-from eas.runtime.native import jit
+from eas.runtime.native import jit, native_code
 from eas.runtime.native.host_cpu import num_threads
 from eas.runtime.native.kernels import (
     ASSERTION,
@@ -61,7 +61,7 @@ class CpuRuntime(Runtime):
         finish_before_exit(self.queue)
 
     def why_unavailable(self) -> str | None:
-        return jit.why_unavailable()
+        return jit.why_unavailable() or native_code.why_unavailable()
 
     def run(
         self, executable: Executable, args: Sequence[object], grid: Grid, *, sync: bool = True, lane: Lane | None = None

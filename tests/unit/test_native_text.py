@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from eas.runtime.cpu import CpuRuntime
 from eas.runtime.native import jit, native_code
 from tools import build_native
 
@@ -70,3 +71,4 @@ def test_what_has_no_text_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(native_code, "_loaded", [])
     with pytest.raises(jit.CodeError, match=r"no native code for plan9-.*Linux and macOS"):
         native_code.native_code()
+    assert "no native code for plan9-" in (CpuRuntime().why_unavailable() or "")

@@ -15,7 +15,7 @@ _loaded: list[jit.LoadedCode] = []
 
 def why_unavailable() -> str | None:
     """Why there is no native code for this machine, as the end of a sentence, or None."""
-    return None if _text_path().exists() else f"eas has no native code for {_text_path().stem} (Linux and macOS on x86-64 and aarch64 have)"
+    return None if _loaded or _text_path().exists() else f"eas has no native code for {_text_path().stem} (Linux and macOS on x86-64 and aarch64 have)"
 
 
 def native_code() -> jit.LoadedCode:
