@@ -246,3 +246,19 @@ def test_pointers_come_from_addresses(backend):
     x, out = np.arange(8, dtype=F32), np.zeros(8, F32)
     kernel[(1,)](np.array([0, x.ctypes.data]), out, N=8)
     np.testing.assert_array_equal(out, x * 2)
+
+
+@triton.jit
+def under_lock(lock, total, N: tl.constexpr):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    i = tl.arange(0, N)
+    tl.store(total + i, tl.load(total + i) + 1)
+    tl.atomic_xchg(lock, 0)
+
+
+def test_a_lock_without_words_about_order_loses_no_update(backend):
+    programs = 2000 if backend == "cpu" else 20
+    lock, total = np.zeros(1, I32), np.zeros(64, F32)
+    under_lock[(programs,)](lock, total, N=64)
+    np.testing.assert_array_equal(total, programs)

@@ -157,7 +157,9 @@ def squeeze(x: Any, dim: Any) -> Block:
 
 def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> Block:
     """Two blocks one after the other along an axis."""
-    left, right = operands("cat", input, other) if input.shape == other.shape else (input, other)
+    if input.shape != other.shape:
+        refuse(f"tl.cat requires tensors of the same shape, got {list(input.shape)} and {list(other.shape)}", "tl.broadcast_to the smaller one")
+    left, right = operands("cat", input, other)
     return eas_shape.cat(left, right, dim)
 
 
