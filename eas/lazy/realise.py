@@ -176,7 +176,7 @@ def realise(roots: list[Node]) -> None:
         roots = [r for r in dict.fromkeys(roots) if r.memory is None]
         if not roots:
             return
-    if STATE.data:  # its own truth is a Python function
+    if STATE.data:  # type: ignore[attr-defined]  # its own truth is a Python function
         roots = _with_state(roots)
     plan, leaves, numbers, order = look_up(roots)
     level = setting_now(config.debug)

@@ -482,3 +482,10 @@ def test_steps_that_write_a_tensor_do_not_grow_its_graph():
         if step % 3 == 0:
             np.testing.assert_allclose((x * x).sum().item(), (a * a * 0.25 * step**2).sum(), rtol=1e-4)
     np.testing.assert_allclose(x.numpy(), -0.5 * 29 * a, rtol=1e-4)
+
+
+def test_lanes_do_not_race_where_products_reduce_rows(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "sim")
+    monkeypatch.setenv("EAS_SANITIZE", "1")
+    a, b = arrays((16, 20), (20, 8))
+    np.testing.assert_allclose(((eas.tensor(a) * 2).softmax(1) @ eas.tensor(b)).numpy(), softmax(a * 2, 1) @ b, rtol=1e-4, atol=1e-4)

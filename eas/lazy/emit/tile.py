@@ -26,9 +26,10 @@ class Side(NamedTuple):
     reduced: dict[int, Block]
     """One value per line of each reduction over K."""
 
-    def across(self, per_line: Block) -> Block:
-        """One value per line beside the blocks of this operand."""
-        return per_line[None, :] if self.is_turned else per_line[:, None]
+    @property
+    def across(self) -> tuple[int, int]:
+        """The shape of one value per line beside the blocks of this operand."""
+        return (1, len(self.line)) if self.is_turned else (len(self.line), 1)
 
 
 class _Tile:
@@ -55,7 +56,7 @@ class _Tile:
         index[side.axis], index[self.inner] = (side.line[None, :], k[:, None]) if side.is_turned else (side.line[:, None], k[None, :])
         masks[side.axis], masks[self.inner] = index[side.axis] < side.size, index[self.inner] < self.kernel.sizes[self.inner]
         scope = Scope(self.kernel, index, masks)
-        scope.known.update({i: side.across(found) for i, found in side.reduced.items()})
+        scope.known.update(side.reduced)
         return scope, masks[self.inner]
 
     def shape(self, side: Side) -> list[int]:
@@ -71,10 +72,11 @@ class _Tile:
             for i, so_far in zip(stage, state, strict=True):
                 _, name, source, dtype, _ = instructions[i]
                 block = masked(scope.value(source), name, dtype, inside, self.shape(side))
-                made.append(joined(name, so_far, fold(name, block, 0 if side.is_turned else 1), dtype))
+                folded = mk.reshape(fold(name, block, 0 if side.is_turned else 1), list(side.across))
+                made.append(joined(name, so_far, folded, dtype))
             return made
 
-        starts = [constant(identity(instructions[i][1], instructions[i][3]), instructions[i][3], (len(side.line),)) for i in stage]
+        starts = [constant(identity(instructions[i][1], instructions[i][3]), instructions[i][3], side.across) for i in stage]
         left = loop(self.kernel, self.kernel.sizes[self.inner], self.bk, starts, body)
         side.reduced.update({i: cast_to(total, instructions[i][4]) for i, total in zip(stage, left, strict=True)})
 
@@ -109,7 +111,7 @@ def emit_tile(kernel: Kernel) -> None:
     masks[tile.rows], masks[tile.columns] = index[tile.rows] < a.size, index[tile.columns] < b.size
     scope = Scope(kernel, index, masks)
     scope.known[tile.product] = cast_to(total, tile.dtype)
-    scope.known.update({i: found[:, None] for i, found in a.reduced.items()} | {i: found[None, :] for i, found in b.reduced.items()})
+    scope.known.update({i: mk.reshape(found, [bm, 1]) for i, found in a.reduced.items()} | {i: mk.reshape(found, [1, bn]) for i, found in b.reduced.items()})
     for i, out in enumerate(kernel.spec.outputs):
         scope.store(i, scope.value(out[0]))
 
