@@ -239,7 +239,7 @@ class Graph:
             parts = [rng.integers(-n, n, 3) if rng.random() < 0.5 else slice(None, None, -1) if rng.random() < 0.5 else slice(None) for n in a.shape]
             if a.ndim < 3 and rng.random() < 0.3:
                 parts = [rng.random(a.shape) < 0.5]
-            self._add(f"arrays({i}, {parts})", t[tuple(parts)], a[tuple(parts)])
+            self._add(f"arrays({i}, {parts})", t[tuple(parts)], a[tuple(parts)], is_view=not any(isinstance(part, np.ndarray) for part in parts))
         elif name == "take" and a.ndim:
             axis = int(rng.integers(a.ndim))
             if not a.shape[axis]:
