@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 
+from eas.analysis.program import definitions, region_definitions
 from eas.base.types import Space
 from eas.ir import Inst, IRModule, Region, Trait, Value
 from eas.ir.text import Names
@@ -68,20 +69,7 @@ def _deciders(inst: Inst) -> tuple[Value, ...]:
 def dump(module: IRModule) -> str:
     """One line `%name: level` per value, named and ordered as in the printed module."""
     levels, names = uniformity(module), Names()
-    return "".join(f"%{names.define(v)}: {levels[v]}\n" for v in _printed(module))
-
-
-def _printed(module: IRModule) -> Iterator[Value]:
-    yield from (arg.value for arg in module.args)
-    yield from _printed_region(module.body)
-
-
-def _printed_region(region: Region) -> Iterator[Value]:
-    yield from region.params
-    for inst in region.body:
-        for inner in inst.regions:
-            yield from _printed_region(inner)
-        yield from inst.outs
+    return "".join(f"%{names.define(v)}: {levels[v]}\n" for v in definitions(module))
 
 
 class _Sweep:
@@ -162,7 +150,7 @@ class _Sweep:
             self.lift(out, min(level, Uniformity.PROGRAM) if agrees else level)
 
     def varying(self, region: Region) -> None:
-        for value in _printed_region(region):
+        for value in region_definitions(region):
             self.lift(value, Uniformity.VARYING)
 
     def level_of(self, inst: Inst) -> Uniformity:
