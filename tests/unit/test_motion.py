@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eas.analysis import constant_behind, dependents
 from eas.analysis.motion import STILL, Direction, Motion, motion_of
 from eas.ir import walk
 from tests.unit.ir_texts import kernel
@@ -81,3 +82,44 @@ store %p, %w"""
     moves = {name: further.move(values[name], (-64,)) for name in ("at", "twice", "even", "wide", "early", "p", "v", "w", "i")}
     assert {name for name, move in moves.items() if move == STILL} == {"at", "twice", "wide", "p", "v", "w"}
     assert (moves["i"].number, moves["even"], moves["early"]) == (-64, None, None)  # 64 programs may not fit other bits
+
+
+def test_dependents_go_through_loops_and_branches():
+    body = """%pid = program_id {axis=0} : i32
+%zero = const 0 : i32
+%one = const 1 : i32
+%twice = add %pid, %pid : i32
+%other = add %n, %one : i32
+%is_odd = lt %pid, %one : bool
+%sum = for %zero, %n, %one, %zero : i32 (%k: i32, %s: i32) {
+  %t = add %s, %pid : i32
+  yield %t
+}
+%same = for %zero, %n, %one, %zero : i32 (%j: i32, %u: i32) {
+  %w = add %u, %other : i32
+  yield %w
+}
+%last = for %zero, %twice, %one, %zero : i32 (%c: i32, %d: i32) {
+  %e = add %d, %c : i32
+  yield %e
+}
+%chosen = if %is_odd : i32 () {
+  yield %zero
+} () {
+  yield %one
+}"""
+    module = kernel(ARGS, body)
+    pid = next(inst.out for inst in walk(module.body) if inst.op.name == "program_id")
+    assert {v.hint for v in dependents(module, [pid])} == {"pid", "twice", "is_odd", "sum", "s", "t", "last", "c", "d", "e", "chosen"}
+
+
+def test_the_number_and_the_scalar_behind_views():
+    lines = """%five = const 5 : i32
+%fives = broadcast %five {shape=(64,)} : i32[64]
+%hint = multiple_of %fives {n=5} : i32[64]
+%wide = cast %hint {type=i64[64]} : i64[64]
+%ns = broadcast %n {shape=(64,)} : i32[64]"""
+    module = kernel(ARGS, lines)
+    values, motion = {out.hint: out for inst in walk(module.body) for out in inst.outs}, motion_of(module)
+    assert [constant_behind(values[name], motion.made) for name in ("five", "hint", "wide", "ns")] == [5, 5, None, None]
+    assert (motion.literal(values["wide"]), motion.scalar(values["ns"]).hint) == (5, "n")
