@@ -377,3 +377,31 @@ def test_generated_text_leads_back_to_the_python_line(monkeypatch):
     assert "mk.store(out, 0, mk.load(x, i))" in str(error.value)
     with pytest.raises(SanitizerError, match="out of bounds in past_the_end: read of 4 bytes at byte 400 of x"):
         past_the_end(f32(100), f32(128), 100, _grid=4)
+
+
+@eas.kernel
+def softmax_product(x, b, o, K, BM: eas.constexpr, BK: eas.constexpr, N: eas.constexpr):
+    r, c = mk.arange(0, BM), mk.arange(0, N)
+    top, total, acc = mk.full([BM], -float("inf"), mk.f32), mk.zeros([BM], mk.f32), mk.zeros([BM, N], mk.f32)
+    for k in range(0, K, BK):
+        cols = k + mk.arange(0, BK)
+        top = mk.maximum(top, mk.max(mk.load(x, r[:, None] * K + cols[None, :], cols[None, :] < K) * 2, axis=1))
+    for k in range(0, K, BK):
+        cols = k + mk.arange(0, BK)
+        power = mk.exp(mk.load(x, r[:, None] * K + cols[None, :], cols[None, :] < K) * 2 - top[:, None])
+        total += mk.sum(mk.where(cols[None, :] < K, power, 0.0), axis=1)
+    for k in range(0, K, BK):
+        cols = k + mk.arange(0, BK)
+        power = mk.exp(mk.load(x, r[:, None] * K + cols[None, :], cols[None, :] < K) * 2 - top[:, None]) * (1.0 / total[:, None])
+        acc = mk.dot(mk.where(cols[None, :] < K, power, 0.0), mk.load(b, cols[:, None] * N + c[None, :], cols[:, None] < K), acc)
+    mk.store(o, r[:, None] * N + c[None, :], acc)
+
+
+def test_sums_in_shared_memory_are_updated_by_one_of_the_lanes_that_read_them(monkeypatch):
+    monkeypatch.setenv("EAS_BACKEND", "sim")
+    monkeypatch.setenv("EAS_SANITIZE", "1")
+    rng = np.random.default_rng(0)
+    x, b, o = rng.standard_normal((16, 16), dtype=np.float32), rng.standard_normal((16, 16), dtype=np.float32), np.zeros((16, 16), np.float32)
+    softmax_product[1](x, b, o, 16, BM=16, BK=16, N=16)
+    powers = np.exp(2 * x - 2 * x.max(1, keepdims=True))
+    np.testing.assert_allclose(o, powers / powers.sum(1, keepdims=True) @ b, rtol=1e-4, atol=1e-5)

@@ -115,6 +115,8 @@ class Nest:
             for inner, outer in self.yields
             if inner not in reduced
         ]
+        if self.layout.replicated_threads and self._update_in_steps(reduced):
+            return
         if self._owner_only():
             for _, slot in self.stores:
                 p.share(slot)
@@ -126,6 +128,19 @@ class Nest:
         self._register_loop()
         for reduction in self.reductions:
             reduction.finish()
+
+    def _update_in_steps(self, reduced: set[Value]) -> bool:
+        """Whether the nest reads shared memory that it writes: then results wait in registers, as one of the threads that read an element writes it."""
+        p = self.p
+        operands = {v for inst in self.members for w in (inst, *_inner(inst)) for v in w.operands}
+        updated = [(inner, slot) for inner, slot in self.stores if not slot.in_registers and any(p.is_same_place(p.slots.get(v), slot) for v in operands)]
+        if not updated or any(inner in p.slots for inner, _ in updated):
+            return False
+        waiting = {inner for inner, _ in updated}
+        Nest(p, self.shape, self.members, [(inner, inner if inner in waiting else outer) for inner, outer in self.yields], {k: v for k, v in self.into.items() if k not in waiting}, self.vector).emit()
+        for inner, slot in updated:
+            copy_nest(p, slot, inner)
+        return True
 
     # --- decisions --------------------------------------------------------------------------
 
