@@ -20,7 +20,7 @@ CPU_SCHEDULE = frozenset(
     for name in (
         "edges", "element_loops", "flat_index", "fold_carried", "guard_pages", "in_place", "joined_programs", "lengthen_blocks", "machines",
         "mask_numbers", "narrow_integers", "one_walk", "shared_vectors", "short_rows", "stencils", "strided_rows", "strides", "tails", "tiles",
-        "turn_stores", "turned_nests", "tuple_reductions", "unaligned", "widen_loads",
+        "transpose_stores", "transposed_nests", "tuple_reductions", "unaligned", "widen_loads",
     )
 )  # fmt: skip
 METAL_ONE_IN = 6

@@ -107,7 +107,7 @@ def vany(call: Call, flags: np.ndarray) -> np.ndarray:
     return np.asarray(flags.any(axis=1, keepdims=True))
 
 
-def turn(call: Call, *values: np.ndarray) -> tuple[np.ndarray, ...]:
+def vtranspose(call: Call, *values: np.ndarray) -> tuple[np.ndarray, ...]:
     square = np.stack([per_lane(v, len(values)) for v in values])  # value, thread, lane
     return tuple(square[:, :, i].T for i in range(len(values)))
 
@@ -213,7 +213,7 @@ def can_stream(call: Call, pointer: Pointer) -> np.ndarray:
     return np.full((1, 1), call.world.streams and _address(pointer) % STREAM_NBYTES == 0)
 
 
-def is_apart(call: Call, pointer: Pointer, *loads: Pointer) -> np.ndarray:
+def avoids_4k_aliasing(call: Call, pointer: Pointer, *loads: Pointer) -> np.ndarray:
     return np.full((1, 1), call.world.streams)
 
 

@@ -73,9 +73,9 @@ def _can_stream_rule(
     return (Type(dtypes.bool_),)
 
 
-def _is_apart_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
+def _avoids_4k_aliasing_rule(types: Sequence[Type], attrs: Attrs, regions: Sequence[RegionSig]) -> tuple[Type, ...]:
     for kind in types:
-        need_pointer("is_apart", kind)
+        need_pointer("avoids_4k_aliasing", kind)
     return (Type(dtypes.bool_),)
 
 
@@ -107,8 +107,8 @@ def _check_stride_store(types: Sequence[Type], attrs: Attrs) -> None:
     need_element("stride_store", types[2], types[0])
 
 
-def _check_ask(types: Sequence[Type], attrs: Attrs) -> None:
-    need_pointer("ask", types[0])
+def _check_prefetch(types: Sequence[Type], attrs: Attrs) -> None:
+    need_pointer("prefetch", types[0])
 
 
 def _check_vstore(types: Sequence[Type], attrs: Attrs) -> None:
@@ -130,11 +130,11 @@ def _check_count(types: Sequence[Type], attrs: Attrs) -> None:
 
 
 register(Op("vload", "scheduled", "ptr, mask?, other?", _vload_rule, "Lane l reads ptr[l]; ptr is the same in all lanes. `lanes`: of how many, where no loop around says it. `sure`: some lane is on; `middle`: between which all are. A mask may be one that is held.", Trait.READS | _S, run.vload, attrs="lanes?: int, aligned?: bool, sure?: bool, middle?: ints"))
-register(Op("hold", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, that the compiler keeps as it is instead of making it again.", Trait.PURE | _S, lambda call, mask: -mask.astype(np.int32)))
+register(Op("opaque", "scheduled", "mask", fixed(dtypes.i32), "A number per lane, below 0 where the mask is on, opaque to the optimiser, which keeps it instead of making it again.", Trait.PURE | _S, lambda call, mask: -mask.astype(np.int32)))
 register(Op("programs_left", "scheduled", "", fixed(dtypes.i64), "How many programs side by side the thread has still to run, with this one.", Trait.PURE | _S, lambda call: call.world.programs_left()))
 register(Op("can_stream", "scheduled", "ptr", _can_stream_rule, "Whether stores from ptr on should bypass the cache: the buffer is larger than it, and ptr is aligned.", Trait.PURE | _S, run.can_stream))
-register(Op("ask", "scheduled", "ptr", nothing(_check_ask), "Lanes will read from ptr on soon, from the cache of that `level`; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S, lambda call, pointer: None, attrs="level: int"))
-register(Op("is_apart", "scheduled", "ptr, *loads", _is_apart_rule, "Whether no load, from its address on, comes soon to the place in a page that stores from ptr on have just been to.", Trait.PURE | _S, run.is_apart))
+register(Op("prefetch", "scheduled", "ptr", nothing(_check_prefetch), "Prefetch the cache line of ptr into the cache of that `level`; nothing is wrong where there is no memory. ptr is the same in all lanes.", Trait.EFFECT | _S, lambda call, pointer: None, attrs="level: int"))
+register(Op("avoids_4k_aliasing", "scheduled", "ptr, *loads", _avoids_4k_aliasing_rule, "Whether no load, from its address on, soon reads at the offset in a 4 KiB page that stores from ptr on have just written (no 4K aliasing).", Trait.PURE | _S, run.avoids_4k_aliasing))
 register(Op("stream_head", "scheduled", "ptr", _stream_head_rule, "How many elements from ptr on are before the first whose address is a multiple of `align`, where stores past the cache start; -1 if they should not.", Trait.PURE | _S, run.stream_head, attrs="align: int"))
 register(Op("vstore", "scheduled", "ptr, value, mask?, past?", nothing(_check_vstore), "Lane l writes ptr[l]; ptr is the same in all lanes. Past the cache where `stream` or `past` says so, and one lane after the other there if `singly`. `lanes` as in vload.", Trait.WRITES | _S, run.vstore, attrs="lanes?: int, aligned?: bool, stream?: bool, singly?: bool"))
 register(Op("stride_load", "scheduled", "ptr, step, mask?, other?", _stride_load_rule, "Lane l reads ptr[l * step]; ptr and step are the same in all lanes. Without a mask what is in between may be read too. `sure` and `middle` as in vload.", Trait.READS | _S, run.stride_load, attrs="sure?: bool, middle?: ints"))
@@ -176,7 +176,7 @@ def _check_panels(types: Sequence[Type], attrs: Attrs) -> None:
 register(Op("contraction", "scheduled", "a, b, acc, k, m, n, a_row, a_step, b_step, b_column", _contraction_rule, "acc + a @ b of matrices in device memory: k steps, of which nobody will see more than m rows and n columns; neighbours along k are a_step and b_step elements apart. `is_kept`: b stays the same for the whole launch.", Trait.READS | Trait.CUT | Trait.PRODUCT | _S, run.contraction, attrs="is_kept: bool"))
 register(Op("contract_panels", "scheduled", "a, b, c, copy, packed, tags, k, m, n, a_row, a_step, b_step, b_column", nothing(_check_panels), "The same, added to c in scratch, of `shape` (m, n), row-major, or put there if it is `fresh`; `copy` has room for rows of a where they are converted, `packed` for panels of b, which have `vectors` of `wide` columns and `strip` steps. If all of b fits into `memo` bytes it is kept there, and `tags`, of `table` words, says what is; both hold from program to program.", Trait.READS | Trait.WRITES | _S, run.contract_panels, attrs="shape: ints, fresh: bool, vectors: int, wide: int, strip: int, memo: int, table: int"))
 register(Op("relayout", "scheduled", "source, target", nothing(_check_contract), "Transpose a block of `size` x `size` elements in scratch; rows are source_row and target_row elements apart.", Trait.READS | Trait.WRITES | _S, run.relayout, attrs="size: int, source_row: int, target_row: int"))
-register(Op("turn", "scheduled", "*values", _same_types, "As many values as there are lanes: lane i of value j becomes lane j of value i.", Trait.PURE | _S, run.turn))
+register(Op("vtranspose", "scheduled", "*values", _same_types, "Transpose in registers: of as many values as there are lanes, lane i of value j becomes lane j of value i.", Trait.PURE | _S, run.vtranspose))
 register(Op("sort_row", "scheduled", "keys, order, work", nothing(_check_contract), "The positions of the first `count` of n keys in their order, equal ones in that of their positions; NaN is the largest. `work`: words, of which `size` elements are sorted at a time, in vectors of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_row, attrs="n: int, count: int, size: int, lanes: int, descending: bool"))
 register(Op("sort_values", "scheduled", "keys, to, work", fixed(dtypes.bool_), "The n keys in their order; false, and nothing is written, if they have NaN or a zero below 0. `work`: `size` words, sorted in at most as many `registers` at a time, of `lanes`.", Trait.READS | Trait.WRITES | _S, run.sort_values, attrs="n: int, size: int, lanes: int, registers: int, descending: bool"))
 register(Op("write_log", "scheduled", "*pointers", nothing(_check_contract), "Copy blocks in scratch to the host's log, which prints them.", Trait.EFFECT | Trait.READS | _S, run.write_log, attrs="prefix: str, dtypes: dtypes, shapes: shapes"))

@@ -35,7 +35,7 @@ from eas.schedule.rewrite.private_atomics import private_buffers
 from eas.schedule.rewrite.recompute_blocks import recompute_blocks
 from eas.schedule.rewrite.reload_blocks import reload_blocks
 from eas.schedule.rewrite.repeated_loads import mark_repeated_loads
-from eas.schedule.rewrite.turn_stores import turn_stores
+from eas.schedule.rewrite.transpose_stores import transpose_stores
 from eas.schedule.rewrite.unroll_taps import unroll_taps
 from eas.schedule.rewrite.widen_loads import widen_loads
 from eas.schedule.target import AVX2, CpuTarget
@@ -134,7 +134,7 @@ CPU_STEPS: tuple[Step[CpuRecord], ...] = (
     plain(contract_loops, when=_is_unchecked, given=lambda module, record: (record.target,)),
     plain(join_programs, when=_is_unchecked, given=lambda module, record: (record.near(module),)),
     Step("widen_tap_loads", _widen_tap_loads),
-    plain(turn_stores),
+    plain(transpose_stores),
     Step("reload_blocks", _reload_blocks),
     Step("recompute_blocks", _recompute_blocks),
     plain(mark_repeated_loads),

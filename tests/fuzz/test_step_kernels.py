@@ -90,11 +90,11 @@ CASES = {
     "panels": (PRODUCT, [floats(4096), floats(4096, 1), floats(4096), 64, 64, 64], {"BM": 32, "BN": 32, "BK": 16}, (2, 2, 1), on_cpu(AVX2), ("contraction", "contract_panels")),
     "direct operands": (PRODUCT, [floats(4096), floats(4096, 1), floats(4096), 64, 64, 64], {"BM": 32, "BN": 32, "BK": 16}, (2, 2, 1), on_metal(DEFAULT), ("dot_direct", "frag_mma")),
     "unknown map": (TWO_PRODUCTS, [floats(512), floats(512, 1), floats(1024)], {"N": 32, "K": 16}, (1, 1, 1), on_metal(replace(DEFAULT, fragment_map=None)), ("frag_load", "frag_store")),
-    "transpose": (TRANSPOSE, [floats(3500), floats(3500), 50, 70], {"B": 16}, (4, 5, 1), on_cpu(AVX2), ("turn",)),
+    "transpose": (TRANSPOSE, [floats(3500), floats(3500), 50, 70], {"B": 16}, (4, 5, 1), on_cpu(AVX2), ("vtranspose",)),
     "turned tile": (TURNED, [floats(4096), floats(4096), 64, 64], {"B": 32}, (2, 2, 1), on_metal(DEFAULT), ("vgather",)),
     "largest": (LARGEST, [rows_with_nan(), np.zeros(3, np.int32), 1000], {"B": 1024}, (3, 1, 1), on_cpu(AVX512), ("find",)),
     "quotients": (QUOTIENTS, [floats(250), floats(4), floats(1000), 1000], {"B": 256}, (4, 1, 1), on_cpu(AVX2), ("near_load", "table_load")),
-    "filters": (FILTERS, [floats(500), floats(105), floats(700), 100, 5], {"B": 128}, (1, 7, 1), on_cpu(AVX2), ("hold", "is_joined")),
+    "filters": (FILTERS, [floats(500), floats(105), floats(700), 100, 5], {"B": 128}, (1, 7, 1), on_cpu(AVX2), ("opaque", "is_joined")),
 }  # fmt: skip
 
 

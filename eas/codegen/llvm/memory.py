@@ -13,7 +13,6 @@ from eas.codegen.llvm.count_lanes import count
 from eas.codegen.llvm.emitter import LlvmEmitter
 from eas.codegen.llvm.find_lane import lane_bits
 from eas.codegen.llvm.first_lanes import first_lanes
-from eas.codegen.llvm.hold_mask import hold_mask, is_on, load_around
 from eas.codegen.llvm.matrix.contract import contract
 from eas.codegen.llvm.matrix.panels import contract_panels
 from eas.codegen.llvm.matrix.relayout import relayout, turn
@@ -25,10 +24,11 @@ from eas.codegen.llvm.memory_formats import (
     to_memory,
     when,
 )
+from eas.codegen.llvm.opaque_mask import is_on, load_around, opaque_mask
 from eas.codegen.llvm.ops import zero_of
 from eas.codegen.llvm.past_cache import (
+    avoids_4k_aliasing,
     can_stream,
-    is_apart,
     store_past,
     store_single_past,
     store_some_past,
@@ -71,7 +71,7 @@ def _addptr(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     )
 
 
-def _ask(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
+def _prefetch(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> tuple[Reg, ...]:
     """Every line that the lanes will read."""
     t, locality = emitter.t, 4 - inst["level"]  # of LLVM: 3 is L1, 2 is L2
     t.declare("@llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
@@ -480,7 +480,7 @@ def _ptr_to_int(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Re
 MEMORY: dict[str, Callable[[LlvmEmitter, Inst, Sequence[Reg]], Any]] = {
     "addptr": _addptr, "int_to_ptr": _int_to_ptr, "ptr_to_int": _ptr_to_int, "vload": _checked(_vload, 0), "vstore": _checked(_vstore, 1),
     "load": _checked_load, "store": _checked_store, "stride_load": _stride_load, "near_load": _near_load, "table_load": _near_load, "stride_store": _stride_store,
-    "hold": hold_mask, "can_stream": can_stream, "is_apart": is_apart, "ask": _ask, "stream_head": stream_head,
-    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "sort_values": sort_values, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "turn": turn, "write_log": _log,
+    "opaque": opaque_mask, "can_stream": can_stream, "avoids_4k_aliasing": avoids_4k_aliasing, "prefetch": _prefetch, "stream_head": stream_head,
+    "device_assert": _device_assert, "contract": contract, "contract_panels": contract_panels, "sort_row": sort_row, "sort_values": sort_values, "vscan": vscan, "vany": _vany, "lane_bits": lane_bits, "count": count, "relayout": relayout, "vtranspose": turn, "write_log": _log,
     **{f"atomic_{kind}": _checked(atomic(kind), number_of_values(TABLE[f"atomic_{kind}"])) for kind in ("add", "max", "min", "and", "or", "xor", "xchg", "cas", "poll")},
 }  # fmt: skip

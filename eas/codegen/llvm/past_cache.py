@@ -81,7 +81,7 @@ def can_stream(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg
     return t.op("and", t.compare("icmp eq", low, t.like(0, low)), _is_large(emitter, inst, base))
 
 
-def is_apart(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def avoids_4k_aliasing(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """Whether no load is behind the stores by fewer bytes than are under way, in any two pages.
 
     Such a load looks like one of what is being stored, and waits until the store has reached memory.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eas.codegen.llvm.hold_mask import is_on
+from eas.codegen.llvm.opaque_mask import is_on
 from eas.codegen.llvm.text import Reg, Text, bits_of, vector
 from eas.schedule.target import NEAR_STEPS
 

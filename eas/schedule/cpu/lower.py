@@ -6,7 +6,7 @@ from eas.ir import Inst, IRModule, Trait, Value
 from eas.schedule.cpu.cuts import lower_cut
 from eas.schedule.cpu.loops.around import copy_loops, lower_nest
 from eas.schedule.cpu.lowering import Lowering, ProgramFacts
-from eas.schedule.cpu.turned_nests import lower_turned_nest, turned_nests
+from eas.schedule.cpu.transposed_nests import lower_turned_nest, transposed_nests
 from eas.schedule.elements.elements import Slot
 from eas.schedule.target import CpuTarget
 
@@ -22,7 +22,7 @@ def lower_nests(module: IRModule, target: CpuTarget) -> IRModule:
                                       vstore (%q + %i), %a }
     """
     facts = ProgramFacts.of(module, target)
-    body = ProgramLowering(target, facts, turned_nests(module, target)).program(module.body)
+    body = ProgramLowering(target, facts, transposed_nests(module, target)).program(module.body)
     module = module.with_body(body).with_attrs(scheduled="loops")
     return module.with_attrs(long=True) if facts.is_long else module
 

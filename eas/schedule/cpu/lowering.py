@@ -12,7 +12,7 @@ from eas.base.dtypes import DType
 from eas.base.types import Shape, Type
 from eas.ir import Inst, IRModule, Trait, Value, walk
 from eas.schedule.cpu.lane_quotients import divided
-from eas.schedule.cpu.next_program import NextProgram
+from eas.schedule.cpu.prefetch import Prefetch
 from eas.schedule.cpu.tails import Tail, TailValues, can_end_early, fill_tail, readers_know_tails
 from eas.schedule.elements.elements import (
     I32,
@@ -38,7 +38,7 @@ _ROUNDING = 10  # instructions that round a number to a dtype of which the targe
 class ProgramFacts:
     """What a lowering knows of a module before it starts."""
 
-    next_program: NextProgram
+    prefetch: Prefetch
     unread: frozenset[Value]  # buffers that the kernel never loads from
     may_end_early: frozenset[Value]  # blocks whose slots need not be filled to the end
     carried: frozenset[tuple[Inst, int]]  # loops, and which of their blocks may end early
@@ -59,7 +59,7 @@ class ProgramFacts:
         count = sum(inst.op.name == "nest" for inst in insts)
         length = len(insts) + _ROUNDING * sum(_rounds(inst, target) for inst in insts)
         return cls(
-            NextProgram(module, target),
+            Prefetch(module, target),
             unread,
             frozenset(may_end_early),
             frozenset(carried),
@@ -87,7 +87,7 @@ class Lowering(Statements):
         self.target = target
         self.facts = facts
         divide = partial(divided, lanes=target.most_lanes)
-        self._context = Context(divide=divide, next_program=facts.next_program.ask, permutes=target.has_permutes)
+        self._context = Context(divide=divide, prefetch=facts.prefetch.emit, permutes=target.has_permutes)
         self.has_tags = False
         self.loads: dict[Value, Inst] = self.scopes.table()  # results of nests that are what a load read
         self.tails: dict[Value, Tail] = self.scopes.table()  # slots that are not filled to the end

@@ -53,7 +53,7 @@ def are_apart(
     again = [p for p in pointers if bases[program.base_of(p)] > 1 and elements.step(p, index) == 1]
     e, result = elements.e, None
     for store in streams if again else ():
-        one = e.emit("is_apart", *(first_address(elements, p, index) for p in (store.operands[0], *again)))
+        one = e.emit("avoids_4k_aliasing", *(first_address(elements, p, index) for p in (store.operands[0], *again)))
         result = one if result is None else e.emit("and", result, one)
     return result
 

@@ -92,7 +92,7 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False)
-class TurnedSlot(Slot):
+class TransposedSlot(Slot):
     """A block in scratch memory whose neighbours are not those along the last axis."""
 
     steps: tuple[int, ...]
@@ -165,14 +165,14 @@ class Context:
     some: Value | None = None  # the lanes that they store, one by one
     load: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None  # in loops inside the nest: how, if in a special way
     divide: Callable[[Elements, Inst, tuple[Index, ...]], Value | None] | None = None  # likewise
-    next_program: Callable[[Elements, Inst, Value], None] | None = None  # asks for what the next program will load
+    prefetch: Callable[[Elements, Inst, Value], None] | None = None  # what the next program will load
     is_slow: bool = False  # whether there is much to do for each vector
     permutes: bool = False  # whether the target permutes registers of elements of four bytes by a register
     loads_strides: bool = True  # whether the target knows elements at equal distances, and adds to addresses for free
 
     def of_region(self) -> Context:
         """For a region inside of the body: what is stored past the cache or asked for ahead is not there."""
-        return replace(self, streams=frozenset(), past=None, some=None, next_program=None, is_slow=False)
+        return replace(self, streams=frozenset(), past=None, some=None, prefetch=None, is_slow=False)
 
 
 class Elements:

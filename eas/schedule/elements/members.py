@@ -65,8 +65,8 @@ def load_at(elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
     has_lanes = any(ix.lanes for ix in index)
     if has_lanes and step == 1:
         address = first_address(elements, pointer, index)
-        if mask is None and elements.context.next_program is not None:
-            elements.context.next_program(elements, inst, address)
+        if mask is None and elements.context.prefetch is not None:
+            elements.context.prefetch(elements, inst, address)
         return elements.e.emit("vload", address, *extra)
     if has_lanes and step == 0 and mask is None:
         elements.shared.add(inst.out)

@@ -28,7 +28,7 @@ def recompute_blocks(module: IRModule, copies: dict[Inst, Inst]) -> tuple[IRModu
         return module, copies
     facts = LoadFacts(module, users_of(module))
     copies = dict(copies)
-    return module.with_body(repeated(module.body, facts, copies, _formula, again=True, asked=True)), copies
+    return module.with_body(repeated(module.body, facts, copies, _formula, reread=True, prefetched=True)), copies
 
 
 def _formula(inst: Inst, made: Mapping[Value, Inst], facts: LoadFacts) -> list[Inst] | None:

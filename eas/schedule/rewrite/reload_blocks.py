@@ -30,7 +30,7 @@ def reload_blocks(module: IRModule) -> tuple[IRModule, dict[Inst, Inst]]:
         return module, {}
     facts = LoadFacts(module, users)
     copies: dict[Inst, Inst] = {}
-    return module.with_body(repeated(module.body, facts, copies, _load, again=True)), copies
+    return module.with_body(repeated(module.body, facts, copies, _load, reread=True)), copies
 
 
 def _load(inst: Inst, made: Mapping[Value, Inst], facts: LoadFacts) -> list[Inst] | None:

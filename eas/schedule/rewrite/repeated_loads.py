@@ -42,7 +42,7 @@ def _marked(region: Region, made: Producers) -> Region:
 def _again(inst: Inst, pairs: Sequence[_Pair]) -> Inst:
     if inst.op.name != "load" or not any(pair.touches_before(inst.operands[0]) for pair in pairs):
         return inst
-    return inst.with_attrs(again=True)
+    return inst.with_attrs(reread=True)
 
 
 class _Pair:

@@ -143,7 +143,7 @@ class Search:
     def _vector(self, first: Value, lanes: int, is_again: bool = False) -> Value:
         """The elements of a vector, of which the extreme is asked for."""
         context, index = self.nest.context(self.row.known), self.nest.index(self.row.bases, first, lanes)
-        elements = self.nest.p.within(replace(context, next_program=None) if is_again else context)
+        elements = self.nest.p.within(replace(context, prefetch=None) if is_again else context)
         for inst in self.nest.members:
             self.e.loc = inst.loc
             if inst is not self.reduction.inst:
@@ -218,7 +218,7 @@ class Search:
     def _at(self, place: Value) -> list[Value]:
         """The element at a position of the row, and what counts the positions there."""
         nest, index = self.nest, self.nest.index(self.row.bases, place, 1)
-        elements = nest.p.within(replace(nest.p.context(self.row.known), next_program=None))
+        elements = nest.p.within(replace(nest.p.context(self.row.known), prefetch=None))
         for inst in nest.members:
             if inst is not self.reduction.inst:
                 member(elements, inst, index)

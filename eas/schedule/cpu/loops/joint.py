@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from eas.base.types import Type
 from eas.ir import Inst, Region, Trait, Value
-from eas.schedule.cpu.held_masks import HeldMasks
+from eas.schedule.cpu.opaque_masks import OpaqueMasks
 from eas.schedule.elements.elements import Elements, Index
 from eas.schedule.elements.members import member
 
@@ -18,7 +18,7 @@ class Position:
 
     elements: Elements
     index: tuple[Index, ...]
-    masks: HeldMasks
+    masks: OpaqueMasks
 
     def nested(self) -> Position:
         return replace(self, elements=self.elements.nested())

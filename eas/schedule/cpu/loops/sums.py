@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from eas.analysis import mask_of
 from eas.ir import Value
-from eas.schedule.cpu.held_masks import HeldMasks
 from eas.schedule.cpu.loops.counter_ends import add_inner_masks
 from eas.schedule.cpu.loops.joint import Position, joint_loop
 from eas.schedule.cpu.loops.nest import NestLoops
+from eas.schedule.cpu.opaque_masks import OpaqueMasks
 from eas.schedule.elements.elements import Known
 from eas.schedule.elements.masks import Bounds, conjuncts
 from eas.schedule.elements.members import masks_are_slow, member
@@ -155,7 +155,7 @@ class _Steps:
         general = self._body(_Part())
         one = self.nest.p.target.vector_nbytes // self.nest.widest()
         middle = (one, lanes - lanes // 4) if lanes >= 4 * one else None
-        if not known or not (middle or bounds.whole) or not HeldMasks(self.nest.p.target).needs_words:
+        if not known or not (middle or bounds.whole) or not OpaqueMasks(self.nest.p.target).needs_words:
             return general
         # Conditions that lanes agree on hold where the end is not 0.
         ends = self._body(_Part(frozenset(bounds.whole), middle, known if middle else frozenset()))
@@ -190,7 +190,7 @@ class _Steps:
         def body(i: Value) -> None:
             positions: list[Position] = []
             for row in self.rows:
-                masks = HeldMasks(nest.p.target, part.middle, part.inside)
+                masks = OpaqueMasks(nest.p.target, part.middle, part.inside)
                 elements = nest.p.within(replace(nest.context(part.known), load=masks.load))
                 positions.append(Position(elements, nest.index(row, i, self.lanes), masks))
             for inst in nest.members:

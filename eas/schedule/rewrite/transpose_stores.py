@@ -1,7 +1,7 @@
 """Tiles that are read along one axis of memory and written along the other: what is stored is transposed in registers.
 
 `store(y + c[None, :] * n + r[:, None], load(x + r[:, None] * m + c[None, :]))` has no axis along which both are neighbours.
-The same store of permuted blocks has: its nest runs along memory, and the one before turns what it has read.
+The same store of permuted blocks has: its nest runs along memory, and the one before transposes what it has read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eas.ir.rewriting import Rewriter, rewrite
 _LEAST = 16  # elements along both axes: a register of any target
 
 
-def turn_stores(module: IRModule) -> IRModule:
+def transpose_stores(module: IRModule) -> IRModule:
     """Permute the operands of stores whose neighbours in memory are along the first of two axes, and of loads along the last.
 
     In textbooks: loop interchange by an in-register transpose.

@@ -31,13 +31,13 @@ def ops_of(kernel, target, tile=(32, 32), dtype=np.float32):
     x = np.zeros((32, 32), dtype)
     compiled = kernel.compile(x, np.zeros_like(x), 32, 32, BM=tile[0], BN=tile[1])
     module = schedule(compiled.variant(frozenset([Fact("disjoint")])).module, target)
-    return [inst for inst in walk(module.body) if inst.op.name in ("turn", "relayout", "scratch")]
+    return [inst for inst in walk(module.body) if inst.op.name in ("vtranspose", "relayout", "scratch")]
 
 
 @pytest.mark.parametrize(("target", "edge"), [(AVX2, 8), (AVX512, 16), (NEON, 4)], ids=lambda t: getattr(t, "name", ""))
 def test_squares_are_as_large_as_a_register(target, edge):
     scratch, *rest = ops_of(transpose, target)
-    assert {(inst.op.name, len(inst.outs)) for inst in rest} == {("turn", edge)}
+    assert {(inst.op.name, len(inst.outs)) for inst in rest} == {("vtranspose", edge)}
     assert scratch["size"] == 32 * (32 + 16), "rows are one line further apart"
 
 
@@ -46,7 +46,7 @@ def test_one_block_of_scratch_is_enough():
 
 
 def test_a_block_without_whole_squares_is_kept_as_it_is():
-    assert not [i for i in ops_of(transpose, AVX2, (32, 12)) if i.op.name == "turn"]
+    assert not [i for i in ops_of(transpose, AVX2, (32, 12)) if i.op.name == "vtranspose"]
 
 
 def test_a_block_that_is_read_both_ways_is_kept_as_it_is():

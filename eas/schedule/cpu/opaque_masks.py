@@ -14,7 +14,7 @@ from eas.schedule.elements.members import takes_masks
 from eas.schedule.target import CpuTarget
 
 
-class HeldMasks:
+class OpaqueMasks:
     """The masks that one body of a nest has made so far, by their conditions."""
 
     def __init__(
@@ -73,7 +73,7 @@ class HeldMasks:
         return self.any_lane.get(_key(lanes)) or elements.e.emit("vany", self.is_on(elements, lanes))
 
     def _words(self, elements: Elements, lanes: Sequence[Conjunct]) -> Value:
-        return _joined(elements, [elements.e.emit("hold", elements.at(condition, where)) for condition, where in lanes])
+        return _joined(elements, [elements.e.emit("opaque", elements.at(condition, where)) for condition, where in lanes])
 
     def _load_vector(self, elements: Elements, inst: Inst, index: tuple[Index, ...]) -> Value:
         """A masked load of neighbours, or of every second to fourth of them: nothing is read where a condition is false for all lanes."""

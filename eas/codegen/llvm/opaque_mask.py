@@ -11,7 +11,7 @@ from eas.ir import Inst
 _LANES = 8  # words of an AVX2 register
 
 
-def hold_mask(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
+def opaque_mask(emitter: LlvmEmitter, inst: Inst, operands: Sequence[Reg]) -> Reg:
     """A word per lane behind an empty line of assembly: LLVM packs bits that it sees through wherever a block ends."""
     t, (mask,) = emitter.t, operands
     words = t.convert("sext", mask, "i32")

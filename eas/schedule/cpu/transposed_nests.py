@@ -1,4 +1,4 @@
-"""Nests whose results are read along another axis: squares of elements are turned in registers as they are made."""
+"""Nests whose results are read along another axis: squares of elements are transposed in registers as they are made."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from eas.analysis import mask_of, users_of
 from eas.ir import Inst, IRModule, Region, Trait, Value, walk
 from eas.schedule.cpu.lowering import Lowering
-from eas.schedule.elements.elements import Index, Slot, TurnedSlot
+from eas.schedule.elements.elements import Index, Slot, TransposedSlot
 from eas.schedule.elements.masks import Bounds
 from eas.schedule.elements.members import masks_are_slow, member
 from eas.schedule.target import CpuTarget
 
 
-def turned_nests(module: IRModule, target: CpuTarget) -> dict[Inst, int]:
+def transposed_nests(module: IRModule, target: CpuTarget) -> dict[Inst, int]:
     """Nests of which everybody sees a permutation only, and the axis that is the last one there."""
     users, nests = users_of(module), [inst for inst in walk(module.body) if inst.op.name == "nest"]
     inside = {id(part) for nest in nests for part in walk(nest.regions[0])}
@@ -73,7 +73,7 @@ def turned_slot(p: Lowering, value: Value, axis: int) -> Slot:
         strides[k] = step
         step *= shape[k] + (p.target.caches.line // max(4, value.dtype.nbytes) if k == axis else 0)
     flat = p.new_slot((step,), value.dtype, value.hint)
-    return TurnedSlot(flat.pointer, shape, tuple(strides))
+    return TransposedSlot(flat.pointer, shape, tuple(strides))
 
 
 class _Squares:
@@ -129,7 +129,7 @@ class _Squares:
         def square(i: Value) -> Sequence[Value]:
             rows = [self._values(self._index(at, row, i), bounds) for row in range(self.size)]
             for slot, lines in zip(self.slots, zip(*rows, strict=True), strict=True):
-                for column, line in enumerate(self.e.inst("turn", lines).outs):
+                for column, line in enumerate(self.e.inst("vtranspose", lines).outs):
                     index = list(self._index(at, 0, self.e.add(i, self.e.const(column))))
                     index[self.axis] = Index(at[self.axis], lanes=True)
                     index[-1] = index[-1].first()

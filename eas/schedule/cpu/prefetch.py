@@ -1,9 +1,9 @@
-"""Asking memory for what is read later, where processors do not look ahead that far themselves.
+"""Software prefetch of what is read later, where hardware prefetchers do not look ahead that far.
 
 A program that normalises a row first reads it from memory, then works on what is in the cache. Memory is idle in
 that second part, and the next row comes late: processors look ahead inside of a page, not behind its end. A loop
 with much to do for each vector comes to the next page as late. Where a loop goes along the row in blocks, its length
-is known at run time: what is asked for in rows that are too long is what is read anyway.
+is known at run time: rows that are too long prefetch what is read anyway.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from eas.schedule.elements.elements import Elements
 from eas.schedule.target import CpuTarget
 
 _AHEAD_NBYTES = 1 << 11
-_LONG_NBYTES = 1 << 13  # of a row: most of what is asked for is part of it
-class NextProgram:
+_LONG_NBYTES = 1 << 13  # of a row: most of what is prefetched is part of it
+
+
+class Prefetch:
     """How far from the elements of a program those of the next one are."""
 
     def __init__(self, module: IRModule, target: CpuTarget) -> None:
@@ -26,12 +28,12 @@ class NextProgram:
         self._motion = motion_of(module)
         self._programs = self._motion.along(Direction(self._motion.programs(0), from_start=True, folds_literals=False))
 
-    def ask(self, elements: Elements, load: Inst, address: Value) -> None:
-        """At the address of a vector that is loaded: for the same one of the next program, or for what follows."""
+    def emit(self, elements: Elements, load: Inst, address: Value) -> None:
+        """Beside the load of a vector: prefetch the same one of the next program, or what follows."""
         pointer, e = load.operands[0], elements.e
-        nbytes, is_again = pointer.dtype.nbytes, load["again"]
+        nbytes, is_again = pointer.dtype.nbytes, load["reread"]
         row_nbytes, level = math.prod(pointer.shape) * nbytes, 1
-        if load["asked"]:  # the load that it repeats has asked
+        if load["prefetched"]:  # the load that it repeats does
             return
         if is_again and row_nbytes <= self._most_nbytes:
             level = 1 if row_nbytes <= self._near_nbytes and not self._along(pointer) else 2
@@ -43,7 +45,7 @@ class NextProgram:
         for step in steps:
             address = e.emit("addptr", address, step)
         if steps:
-            e.inst("ask", [address], {"level": level})
+            e.inst("prefetch", [address], {"level": level})
 
     def _step(self, elements: Elements, term: Term) -> Value:
         step = elements.e.const(term.number)
@@ -75,4 +77,4 @@ class NextProgram:
         return terms if all(v.type.is_scalar and v.type.dtype.bits == 32 for v in scalars) else ()
 
 
-__all__ = ["NextProgram"]
+__all__ = ["Prefetch"]

@@ -67,37 +67,37 @@ def loops(kernel, block=COLS, **meta):
 
 
 @pytest.mark.parametrize(("block", "level"), [(COLS, 1), (1 << 13, 2)])
-def test_the_next_row_is_asked_for_where_it_fits(block, level):
-    asked = re.findall(r"  ask %.*", loops(centred, block))
-    assert asked
-    assert all(f"{{level={level}}}" in line for line in asked)
+def test_the_next_row_is_prefetched_where_it_fits(block, level):
+    found = re.findall(r"  prefetch %.*", loops(centred, block))
+    assert found
+    assert all(f"{{level={level}}}" in line for line in found)
 
 
-def test_the_next_row_is_asked_for_in_a_second_loop():
+def test_the_next_row_is_prefetched_in_a_second_loop():
     text = loops(in_steps)
     first, second = text.split("  for ", 2)[-2:]
-    assert "  ask %" in second
-    assert "  ask %" not in first
-    assert re.search(r"= le %(.*\n){1,4}.*= select (.*\n){1,2}.*addptr .*\n +ask ", second)  # not if the row is too long
+    assert "  prefetch %" in second
+    assert "  prefetch %" not in first
+    assert re.search(r"= le %(.*\n){1,4}.*= select (.*\n){1,2}.*addptr .*\n +prefetch ", second)  # not if the row is too long
 
 
 @pytest.mark.parametrize("kernel", [same_row, any_row, once])
 def test_nothing_else_is(kernel):
-    assert "  ask %" not in loops(kernel)
+    assert "  prefetch %" not in loops(kernel)
 
 
-def test_loops_that_start_elsewhere_do_not_ask():
-    assert "  ask %" not in loops(in_steps, FIRST=64)
+def test_loops_that_start_elsewhere_do_not_prefetch():
+    assert "  prefetch %" not in loops(in_steps, FIRST=64)
 
 
 def test_long_rows_are_not():
-    assert "  ask %" not in loops(centred, 1 << 16)
+    assert "  prefetch %" not in loops(centred, 1 << 16)
 
 
-def test_slow_loops_ask_for_what_follows():
-    assert "  ask %" in loops(slow, 1 << 12)
-    assert "  ask %" not in loops(slow, 1 << 8)
-    assert "  ask %" not in loops(once, 1 << 12)
+def test_slow_loops_prefetch_what_follows():
+    assert "  prefetch %" in loops(slow, 1 << 12)
+    assert "  prefetch %" not in loops(slow, 1 << 8)
+    assert "  prefetch %" not in loops(once, 1 << 12)
 
 
 def test_behind_the_last_row_is_no_memory(monkeypatch):
