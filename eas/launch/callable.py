@@ -146,7 +146,11 @@ class LaunchTable(Generic[K]):
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], grid: Any) -> bool:
         """Whether a plan has taken this launch."""
-        return any(each.native is not None and each.native.call(args, kwargs, grid) is None for each in self._learners)
+        for each in self._learners:
+            native = each.native
+            if native is not None and native.call(args, kwargs, grid) is None:
+                return True
+        return False
 
     def __contains__(self, learner: object) -> bool:
         return learner in self._learners
