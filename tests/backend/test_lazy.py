@@ -287,7 +287,7 @@ def test_tensors_realised_together_share_a_kernel(backend):
 
 
 def test_every_row_of_the_op_table_has_a_method():
-    hints = {"addptr", "load", "store", "device_assert", "multiple_of", "max_contiguous", "max_constancy", "inline_target", "exp_of_negative", "exp2_of_negative", "philox"}
+    hints = {"addptr", "load", "store", "device_assert", "multiple_of", "max_contiguous", "max_constancy", "inline_target", "exp_of_negative", "exp2_of_negative", "philox", "int_to_ptr", "ptr_to_int"}
     assert {name for name, row in TABLE.items() if Trait.ELEMENTWISE in row.traits} - hints == set(MAP)
     operators = {"floordiv", "and", "or", "xor", "not", "shl", "shr"}
     spelled = {"max": "maximum", "min": "minimum", "truncdiv": "div_trunc", "truncmod": "rem", "select": "where", "cast": "to"}

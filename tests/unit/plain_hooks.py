@@ -37,6 +37,8 @@ class Undefined:
 
 
 class PlainHooks:
+    spell = None  # operators keep their meaning
+
     def __init__(self):
         self.names = []
         self.states = []

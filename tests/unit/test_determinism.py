@@ -40,9 +40,10 @@ for kernel, args, meta in CALLS:
     keys.clear()
     k = kernel.compile(*args, **meta)
     every = k.variant(frozenset(k.facts))
+    codes = [v.native.llvm for v in (k.variant(frozenset()), every)]
     results[k.name] = {
         "traced": print_module(k.traced), "optimised": print_module(k.ir), "specialised": print_module(every.module),
-        "facts": [str(fact) for fact in k.facts], "index": k.index_analysis.dump(), "keys": sorted(keys),
+        "facts": [str(fact) for fact in k.facts], "index": k.index_analysis.dump(), "keys": sorted(keys), "codes": codes,
         "order": [k.arg_names, k.reads, k.writes], "metal": [every.metal.text, k.msl, every.metal.layouts],
     }
 print(json.dumps(results))

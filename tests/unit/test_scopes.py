@@ -75,8 +75,8 @@ def branch_kernel(x, y, n, N: eas.constexpr):
     mk.store(y, i, v * 2 + i)
 
 
-# Numbered by slots and read by the next round of a lowering, or made in front of everything else.
-_PLANS = {"shared", "carried", "slot_layouts", "rows", "matrices", "_corners"}
+# Known by the keys of slots and read by the next round of a lowering, how many keys there are, or made in front of everything else.
+_PLANS = {"shared", "carried", "slot_layouts", "rows", "matrices", "_corners", "_keys"}
 
 
 def tables(lowering):
